@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcore.cli.common.output import counted, human_bytes, print_line
+from rmqcore.cli.common.shown import printable
 
 SHOWN = 10
 """Ranges of records in no queue that are printed; the JSON has more."""
@@ -37,6 +38,9 @@ def print_summary(report: RebuildReport, *, applied: bool) -> None:
         f"{one.first_phy_offset} to {one.last_phy_offset}: {one.why}"
         for one in report.set_aside[:SHOWN]
     ]
+    lines += [printable(str(one)) for one in report.misnamed[:SHOWN]]
+    if len(report.misnamed) > SHOWN:
+        lines.append(f"... and {len(report.misnamed) - SHOWN:,} more: --json has them")
     if report.idle_queues:
         lines.append(
             f"without a message in the log, ends kept: {counted(report.idle_queues, 'queue')}"

@@ -47,6 +47,12 @@ def print_salvage(console: Console, report: SalvageReport) -> None:
         rows["not known"] = (
             "further messages may be missing: the store has too many queues to look at all"
         )
+    if report.misnamed:
+        shown = [printable(str(one)) for one in report.misnamed[:SHOWN]]
+        more = len(report.misnamed) - len(shown)
+        rows["misnamed"] = "\n".join(
+            [*shown, *[f"and {more:,} more: --json has them"] * bool(more)]
+        )
     console.print(facts(rows))
     _print_places(console, "Missing: queues had them, the log has not", report.missing)
     _print_places(

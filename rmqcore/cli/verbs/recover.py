@@ -27,10 +27,10 @@ from rmqcore.cli.reports.report_table import facts
 from rmqcore.cli.stores.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.locks.lock import lock_holder
+from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.recovery.aside import InNoQueue
 from rmqcore.engine.recovery.index.heal import IndexReport
-from rmqcore.engine.recovery.misnamed import Misnamed
 from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.engine.recovery.recovery import RecoveryPlan, RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
@@ -232,16 +232,17 @@ def _plan_rows(
         rows["in no queue"] = _aside_row(plan.aside)
     if plan.comparison.misnamed:
         rows["misnamed"] = _misnamed_row(plan.comparison.misnamed)
+        stay = plan.comparison.keeps_misnamed
         rows["misnamed"] += (
-            "\nthese entries stay" if plan.comparison.keeps_misnamed else "\nthese entries go"
+            "\nthese entries stay" if stay else "\nthose at the end of a queue go, the others stay"
         )
     if plan.warnings:
         rows["warning"] = "\n".join(plan.warnings)
     rows["index"] = _index_row(index)
     rows["verdict"] = "nothing is lost"
-    if plan.comparison.keeps_misnamed:
+    if plan.comparison.misnamed:
         rows["verdict"] = "nothing is lost; records are damaged"
-    if plan.loses_something and not plan.comparison.keeps_misnamed:
+    if plan.drops_something:
         rows["verdict"] = "something is lost"
         if dropped.messages:
             rows["verdict"] += f": {dropped.summary()}; their bytes go to cut/"
@@ -262,7 +263,7 @@ def _aside_row(found: InNoQueue) -> str:
 
 
 def _misnamed_row(found: Sequence[Misnamed]) -> str:
-    """Entries whose records name another queue."""
+    """Entries whose records name another place."""
     lines = [printable(str(one)) for one in found[:10]]
     return "\n".join([*lines, f"and {len(found) - 10:,} more"] if len(found) > 10 else lines)
 

@@ -17,6 +17,7 @@ from rmqcore._native.format.cq import pack_cq
 from rmqcore._native.format.cq_arrays import CQ_DTYPE, unpack_cq_entries
 from rmqcore._native.queues import queue_compare
 from rmqcore._native.queues.queue_compare import QueueCompare, SeenQueue
+from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
@@ -109,6 +110,24 @@ class Compared:
             return []
         return distinct(self._numbers[(self._flags & queue_compare.DIFFERS) != 0])
 
+    def unplaced(self) -> npt.NDArray[np.bool_]:
+        """Tell which of the batch's records have no entry at the places that they name, where no other record has one either."""
+        flags = self._flags[: len(self._batch)]
+        found: npt.NDArray[np.bool_] = (
+            flags & (queue_compare.DIFFERS | queue_compare.REFUSED)
+        ) != 0
+        found &= (flags & (queue_compare.TAGS | queue_compare.HELD)) == 0
+        return found
+
+    def claims(self) -> Iterator[tuple[int, Longs]]:
+        """Give queue offsets at which another record's entry lies, for each number of a queue."""
+        flags = self._flags[: len(self._batch)]
+        at = np.flatnonzero((flags & queue_compare.HELD) != 0)
+        numbers = self._numbers[at]
+        offsets: Longs = np.frombuffer(self._batch.buffer("queue_offset"), np.int64)[at]
+        for number in distinct(numbers) if len(at) else ():
+            yield number, offsets[numbers == number]
+
     def rows(self) -> Rows:
         """Give the rows with a queue, in the order of their records."""
         count, light = len(self._batch), self._light
@@ -130,6 +149,22 @@ class Compared:
             column("tags_code", np.int64, more["tags_code"]),
         )
         return made.take(np.argsort(made.phy_offset, kind="stable")) if len(further) else made
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """Records without an entry at their places.
+
+    Attributes
+    ----------
+    phy_offsets : array of int64
+        Of those whose places are free, and of those that have an entry although they belong to no queue.
+    claims : dict
+        Topic and queue id to queue offsets that records name, and at which the entry of another record lies.
+    """
+
+    phy_offsets: Longs
+    claims: dict[Place, Longs]
 
 
 def distinct(numbers: Numbers) -> list[int]:
@@ -292,6 +327,33 @@ class LogCompare:
         return np.concatenate(
             [read(*place, int(run[0]), len(run))["tags_code"].astype(np.int64) for run in runs]
         )
+
+    def unplaced(self, scan: ColumnScan, batch: Batch, found: Compared) -> Unplaced:
+        """Give the records of a batch that an entry of another place may lead to."""
+        served = has_queue_entry(np.frombuffer(batch.buffer("sys_flag"), np.int32))
+        odd = found.unplaced()
+        phy_offsets = np.frombuffer(batch.buffer("phy_offset"), np.int64)
+        at = np.flatnonzero(~served)
+        if len(at):
+            topics = scan.topics()
+            topic_ids = np.frombuffer(batch.buffer("topic_id"), np.int32)[at].tolist()
+            queue_ids = np.frombuffer(batch.buffer("queue_id"), np.int32)[at].tolist()
+            offsets = np.frombuffer(batch.buffer("queue_offset"), np.int64)[at].tolist()
+            odd[at] = [
+                self._leads_to((topics[topic_id], queue_id), offset, phy_offset)
+                for topic_id, queue_id, offset, phy_offset in zip(
+                    topic_ids, queue_ids, offsets, phy_offsets[at].tolist(), strict=True
+                )
+            ]
+        return Unplaced(
+            phy_offsets[odd], {self.place(number): held for number, held in found.claims()}
+        )
+
+    def _leads_to(self, place: Place, queue_offset: int, phy_offset: int) -> bool:
+        if place[1] < 0 or queue_offset < 0 or not is_directory_name(place[0]):
+            return False
+        entry = self._queues.read_places(*place, queue_offset, 1)[0]
+        return int(entry["msg_size"]) > 0 and int(entry["phy_offset"]) == phy_offset
 
     def restart(self) -> None:
         """Say that the next records lie elsewhere in the log."""

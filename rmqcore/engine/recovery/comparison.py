@@ -16,16 +16,23 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.queue_shape import Suspect
 from rmqcore.engine.recovery import heal
-from rmqcore.engine.recovery.compare import LogCompare, Place
+from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Unplaced
 from rmqcore.engine.recovery.file_scan import LostBytes, PassedOver
-from rmqcore.engine.recovery.misnamed import Misnamed, misnamed_at_the_end
+from rmqcore.engine.recovery.misnamed import (
+    SearchedQueues,
+    misnamed_among,
+    misnamed_at_the_end,
+)
 from rmqcore.engine.recovery.queue_end import QueueEnds
 from rmqcore.engine.recovery.queue_maker import QueueMaker
 
@@ -37,8 +44,12 @@ CLEAN_BYTES = 16 << 20
 """So much of the log is compared after a clean exit. All of the scan made the open of a closed store take 1.4 times as long."""
 
 
-class ComparedQueues(heal.Queues, Protocol):
+class ComparedQueues(SearchedQueues, Protocol):
     """What a comparison needs of ConsumeQueues."""
+
+    @property
+    def max_phy_offset(self) -> int:
+        """The greatest CommitLog offset behind a message that has an entry; -1 when no queue has an entry."""
 
     def suspects(
         self,
@@ -80,10 +91,10 @@ class Comparison:
     distrust : str
         Why a store without an abort file was compared as after a crash; empty when it was not.
     misnamed : list of Misnamed
-        The last entries of queues whose records name another queue.
+        Entries whose records name another place.
     keeps_misnamed : bool
-        They stay, and their records get no entry in the queues that they name: the exit was clean, so that every record had its
-        entry. After a crash the log is right.
+        They stay, and their records get no entry at the places that they name: the exit was clean, so that every record had its
+        entry. After a crash the log is right: entries at the end of a queue go.
     """
 
     compared_records: int = 0
@@ -175,6 +186,8 @@ class Comparer:
         # By file: the lowest queue offset of each queue there, and where its record lies.
         self._lows: dict[int, dict[Place, tuple[int, int]]] = {}
         self._differing: set[Place] = set()
+        self._unplaced: list[Longs] = []  # CommitLog offsets of records
+        self._claims: dict[Place, list[Longs]] = {}
 
     # ---- the recovery's scan ------------------------------------------------------------------------
 
@@ -185,6 +198,7 @@ class Comparer:
         found = self.compare.compare(scan, batch)
         if len(self._differing) < len(self.compare):
             self._differing.update(map(self.compare.place, found.differing_numbers()))
+        self._note_unplaced(self.compare.unplaced(scan, batch, found))
         self._count(self._file_of(begin), found.differing, found.refused, found.count)
         self._make(scan, batch, has_light=found.has_light)
 
@@ -296,18 +310,41 @@ class Comparer:
                 self.found.misnamed += misnamed_at_the_end(
                     self._log, self._end, self._queues, queue, end
                 )
+        if self._unplaced:
+            known = {(one.topic, one.queue_id, one.queue_offset) for one in self.found.misnamed}
+            wanted = np.unique(np.concatenate(self._unplaced))
+            self.found.misnamed += [
+                one
+                for one in misnamed_among(self._log, self._end, self._queues, wanted)
+                if (one.topic, one.queue_id, one.queue_offset) not in known
+                and not self._is_claimed((one.topic, one.queue_id), one.queue_offset)
+            ]
+
+    def _is_claimed(self, place: Place, queue_offset: int) -> bool:
+        """Whether a record names a place at which another one's entry lies: the queue's entries are not where they belong."""
+        return any(bool((held == queue_offset).any()) for held in self._claims.get(place, ()))
+
+    def _note_unplaced(self, found: Unplaced) -> None:
+        """Note records that have no entry at their places, if an entry elsewhere may lead to them."""
+        dispatched = found.phy_offsets[found.phy_offsets < self._queues.max_phy_offset]
+        if len(dispatched):
+            self._unplaced.append(dispatched)
+        for place, held in found.claims.items():
+            self._claims.setdefault(place, []).append(held)
 
     def _keep_misnamed(self) -> None:
         """Let each queue with such entries end behind them."""
         self.found.keeps_misnamed = bool(self.found.misnamed)
         for one in self.found.misnamed:
+            if not one.at_the_end:
+                continue
             place = one.topic, one.queue_id
             self.found.ends[place] = max(self.found.ends.get(place, 0), one.queue_offset + 1)
 
     def _queue_behind_its_records(self) -> str:
         """Name a queue that ends behind its last record with an entry that is none of its own, if there is one."""
         lost = LostBytes(self._starts, self._log.file_size, self.found.damage)
-        misnamed = {(one.topic, one.queue_id) for one in self.found.misnamed}
+        misnamed = {(one.topic, one.queue_id) for one in self.found.misnamed if one.at_the_end}
         for place in (*self.found.ends, *self._unseen):
             queue = self._queues.find(*place)
             if queue is None or queue.max_offset <= self.found.ends.get(place, 0):
@@ -338,6 +375,8 @@ class Comparer:
         self._differing.update(map(healer.compare.place, healer.differing))
         self.found.compared_bytes += result.compared_bytes
         self.found.damage += result.damage
+        for unplaced in healer.unplaced:
+            self._note_unplaced(unplaced)
         self._count(
             start, result.differing_entries, result.refused_records, result.compared_records
         )

@@ -27,7 +27,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.queue_files import Entries
 from rmqcore.engine.dispatch.multi_dispatch import pairs
 from rmqcore.engine.recovery.aside import Aside, given_up
-from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, distinct
+from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, Unplaced, distinct
 from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
 from rmqcore.system_topics import LMQ_PREFIX
 
@@ -194,6 +194,7 @@ class Healer:
         self._place = place
         self._floor: dict[int, int] = {}
         self.differing: set[int] = set()  # numbers of queues
+        self.unplaced: list[Unplaced] = []
 
     def heal_file(self, file: MappedFile, *, differs: bool = False) -> None:
         """Compare a file, and write what differs; with `differs` it is known that something does."""
@@ -240,6 +241,7 @@ class Healer:
             found = self.compare.compare(rows, batch)
             differing += found.differing
             self.differing.update(found.differing_numbers())
+            self.unplaced.append(self.compare.unplaced(rows, batch, found))
             self._count(found.differing, found.refused, found.count)
 
         self.result.damage += self._scan(file, take)

@@ -1,47 +1,63 @@
-"""Entries at the end of a queue whose records name another queue: a bit of TOPIC or QUEUEID flipped, which no checksum covers.
+"""Queue entries whose records name another place: a bit of TOPIC, QUEUEID or QUEUEOFFSET flipped, which no checksum covers.
 
-The record has the queue offset of the entry, and the place that it names is not its own. Consumers reach the message by the
-entry, and the next message of the queue must not get its queue offset.
+The place that the record names has no entry for it. Consumers reach the message by the entry that leads to it, and the next
+message of that queue must not get its queue offset.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol
 
+import numpy as np
+
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore.disk.misnamed import Misnamed
+from rmqcore.disk.queue_files import Entries
 from rmqcore.engine.recovery import heal
-from rmqcore.engine.recovery.compare import Place
+from rmqcore.engine.recovery.compare import Longs, Place
+from rmqcore.sysflag import has_queue_entry
 
 MOST_MISNAMED = 1000
-"""Entries of a queue that are looked at: damage is rare, and stale entries are many."""
+"""Entries that are looked at, of a queue or of a store: damage is rare, and stale entries are many."""
+
+EntryOf = Callable[[Place, int], int]
+"""The CommitLog offset in a queue's entry at a queue offset; -1 without an entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Misnamed:
-    """An entry whose record names another queue.
+def misnamed_record(
+    place: Place, queue_offset: int, view: MessageView, entry_of: EntryOf
+) -> Misnamed | None:
+    """Return what is wrong with the record to which a queue's entry leads; None if it names the entry, or has another one.
 
-    Attributes
+    Parameters
     ----------
-    topic, queue_id, queue_offset : str, int, int
+    place, queue_offset
         The entry.
-    phy_offset : int
-        CommitLog offset of the record.
-    named_topic, named_queue_id : str, int
-        What the record says.
+    view : MessageView
+        The record at its CommitLog offset.
+    entry_of : callable
+        As `EntryOf`, of the same queues.
     """
+    named = view.topic, view.queue_id
+    if queue_offset in heal.light_offsets(view, place):
+        return None
+    if has_queue_entry(view.sys_flag):
+        if (named, view.queue_offset) == (place, queue_offset):
+            return None
+        if entry_of(named, view.queue_offset) == view.phy_offset:
+            return None
+    return Misnamed(*place, queue_offset, view.phy_offset, *named, view.queue_offset)
 
-    topic: str
-    queue_id: int
-    queue_offset: int
-    phy_offset: int
-    named_topic: str
-    named_queue_id: int
 
-    def __str__(self) -> str:
-        return (
-            f"the entry of {self.topic} {self.queue_id} at queue offset {self.queue_offset} leads to CommitLog offset "
-            f"{self.phy_offset}, whose record names {self.named_topic} {self.named_queue_id}: its TOPIC or QUEUEID is damaged"
-        )
+class SearchedQueues(heal.Queues, Protocol):
+    """What a search needs of ConsumeQueues."""
+
+    def queues(self) -> list[Place]:
+        """Give topic and queue id of each queue."""
 
 
 def misnamed_at_the_end(
@@ -72,19 +88,69 @@ def misnamed_at_the_end(
         view = heal.target_of(log, log_end, entry)
         if view is None or view.queue_offset != queue_offset:
             break
-        named = view.topic, view.queue_id
-        if named == place or _leads_to(queues, named, queue_offset, view.phy_offset):
+        one = misnamed_record(place, queue_offset, view, _entry_of(queues))
+        if one is None or (one.named_topic, one.named_queue_id) == place:
             break
-        if queue_offset in heal.light_offsets(view, place):
-            break
-        found.insert(0, Misnamed(*place, queue_offset, view.phy_offset, *named))
+        found.insert(0, replace(one, at_the_end=True))
     return found
 
 
-def _leads_to(queues: heal.Queues, place: Place, queue_offset: int, phy_offset: int) -> bool:
-    """Whether a queue has its entry at a place for the record at a CommitLog offset."""
+def misnamed_among(
+    log: heal.Log, log_end: int, queues: SearchedQueues, phy_offsets: Longs
+) -> Iterator[Misnamed]:
+    """Find the entries that lead to records whose own places have no entry for them, by queue and queue offset; at most 1,000.
+
+    Parameters
+    ----------
+    log, log_end
+        The CommitLog, and the offset behind its last record.
+    queues
+        All queues: each file is read that may lead to one of the records.
+    phy_offsets : array of int64
+        CommitLog offsets of the records, rising.
+    """
+    left = MOST_MISNAMED
+    for place in queues.queues():
+        for first, entries in _parts(queues, place, phy_offsets):
+            numbers = np.flatnonzero(np.isin(entries["phy_offset"].astype(np.int64), phy_offsets))
+            for number in numbers.tolist():
+                view = heal.target_of(log, log_end, entries[number])
+                one = view and misnamed_record(place, first + number, view, _entry_of(queues))
+                if one:
+                    yield one
+                    left -= 1
+                if not left:
+                    return
+
+
+def _parts(queues: heal.Queues, place: Place, phy_offsets: Longs) -> Iterator[tuple[int, Entries]]:
+    """The entries of the files of a queue that may lead to one of some records, each with the queue offset of its first."""
     queue = queues.find(*place)
     if queue is None or queue.first_file < 0:
-        return False
-    entry = queues.read_places(*place, queue_offset, 1)[0]
-    return int(entry["msg_size"]) > 0 and int(entry["phy_offset"]) == phy_offset
+        return
+    for first, count in queue.spans():
+        if count <= 0:
+            continue  # it lies behind the queue's end
+        ends = [queues.read_places(*place, first + at, 1)[0] for at in (0, count - 1)]
+        if all(_is_of_a_message(entry) for entry in ends):
+            low, high = (int(entry["phy_offset"]) for entry in ends)
+            at = np.searchsorted(phy_offsets, low)
+            if low <= high and (at == len(phy_offsets) or phy_offsets[at] > high):
+                continue
+        yield first, queues.read_places(*place, first, count)
+
+
+def _is_of_a_message(entry: np.void) -> bool:
+    size = int(entry["msg_size"])
+    return size > 0 and (size != CQ_FILLER_SIZE or int(entry["phy_offset"]) != 0)
+
+
+def _entry_of(queues: heal.Queues) -> EntryOf:
+    def entry_of(place: Place, queue_offset: int) -> int:
+        queue = queues.find(*place)
+        if queue is None or queue.first_file < 0 or queue_offset < 0:
+            return -1
+        entry = queues.read_places(*place, queue_offset, 1)[0]
+        return int(entry["phy_offset"]) if int(entry["msg_size"]) > 0 else -1
+
+    return entry_of

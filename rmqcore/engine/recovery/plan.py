@@ -46,13 +46,6 @@ class Log(heal.Log, Protocol):
 class Queues(ComparedQueues, Protocol):
     """What a plan needs of ConsumeQueues that are loaded and recovered."""
 
-    @property
-    def max_phy_offset(self) -> int:
-        """The greatest CommitLog offset behind a message that has an entry; -1 when no queue has an entry."""
-
-    def queues(self) -> list[tuple[str, int]]:
-        """Topics and queue ids."""
-
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
@@ -125,16 +118,22 @@ class RecoveryPlan:
         return self.is_closed_end and self.cut_bytes > 0 and not self.cut.later
 
     @property
-    def loses_something(self) -> bool:
-        """Whether anything that somebody wrote is cut, missing or damaged."""
+    def drops_something(self) -> bool:
+        """Whether messages are missing, or the recovery takes messages or their entries away."""
+        misnamed = () if self.comparison.keeps_misnamed else self.comparison.misnamed
         return bool(
             (self.cut_bytes and not self.cuts_stale_bytes)
             or self.truncated_queues
             or self.destroys_queues
             or self.warnings
             or self.aside.count
-            or self.comparison.misnamed
+            or any(one.at_the_end for one in misnamed)
         )
+
+    @property
+    def loses_something(self) -> bool:
+        """Whether messages are missing, taken away or damaged."""
+        return self.drops_something or bool(self.comparison.misnamed)
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""

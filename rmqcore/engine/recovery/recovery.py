@@ -231,7 +231,15 @@ def _settle(
     starts = [file.file_from_offset for file in commitlog.files.files]
     lost = LostBytes(starts, commitlog.file_size, found.damage)
 
+    stay = {
+        (one.topic, one.queue_id, one.queue_offset)
+        for one in found.misnamed
+        if found.keeps_misnamed or not one.at_the_end
+    }
+
     def fits(queue: ConsumeQueue, queue_offset: int, entry: np.void) -> bool:
+        if (queue.topic, queue.queue_id, queue_offset) in stay:
+            return True
         if lost.held(entry, starts[0], log_end):
             return True
         return heal.names_queue(commitlog, log_end, queues, queue, queue_offset, entry)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rmqcore.disk.misnamed import Misnamed
 from rmqcore.engine.recovery.aside import InNoQueue, in_no_queue_fields
 from rmqcore.engine.recovery.heal import HealResult
 from rmqcore.engine.recovery.index.heal import IndexReport
-from rmqcore.engine.recovery.misnamed import Misnamed
 from rmqcore.engine.recovery.plan import RecoveryPlan
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.report import Report
@@ -65,9 +65,10 @@ class RecoveryReport(Report):
     aside : InNoQueue
         Messages that are in no queue, because another record has the place that they name (``set_aside`` in JSON).
     misnamed : tuple of Misnamed
-        The last entries of queues whose records name another queue, because their topic or queue id is damaged.
+        Entries whose records name another place, because their topic, queue id or queue offset is damaged.
     keeps_misnamed : bool
-        These entries stay; else, after a crash, they were taken away, and the records have entries in the queues that they name.
+        These entries stay; else, after a crash, those at the end of a queue were taken away, and the records have entries at the
+        places that they name.
     index : IndexReport
         What was found in ``index/``, and what is indexed again.
     """

@@ -180,8 +180,9 @@ KINDS = {
     "misnamed_records": Kind(
         ERROR,
         (1, 5),
-        "The newest entry of a queue leads to a record with the same queue offset that names another topic or queue: a bit of "
-        "its TOPIC or QUEUEID changed, which no checksum covers. Consumers still get the message by the entry.",
+        "The newest entry of a queue leads to a record that names another topic, queue or queue offset, or no queue: a bit of "
+        "its TOPIC, QUEUEID, QUEUEOFFSET or SYSFLAG changed, which no checksum covers. Consumers still get the "
+        "message by the entry.",
         "Copy the store away, and look at the whole extent with fsck, which names every such entry. An open after a clean exit "
         "leaves the entry where it is.",
         FSCK,

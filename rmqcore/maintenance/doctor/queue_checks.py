@@ -8,8 +8,10 @@ from typing import NamedTuple
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.disk.queue_ends import end_of_message
 from rmqcore.engine.recovery.comparison import CLEAN_BYTES
+from rmqcore.engine.recovery.misnamed import misnamed_record
 from rmqcore.maintenance.doctor.patient import Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
+from rmqcore.maintenance.guard.misnamed import entries_of
 from rmqcore.maintenance.retention.unread import Position, positions
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queue_reader import QueueFiles
@@ -86,18 +88,19 @@ def _end_of(queue: QueueFiles) -> _QueueEnd | None:
 
 
 def _misnamed(patient: Patient, one: _QueueEnd) -> Evidence | None:
-    """What the record of a queue's newest entry says, if it names another queue; only in the part of the log that is read."""
+    """What the record of a queue's newest entry says, if it names another place; only in the part of the log that is read."""
     if one.message_end < 0 or one.phy_offset < patient.read_from:
         return None
     view = record_at(patient.files, one.phy_offset)
     place = one.queue.topic, one.queue.queue_id
-    if view is None or view.queue_offset != one.max_offset - 1:
+    if view is None:
         return None
-    if (view.topic, view.queue_id) == place or "INNER_MULTI_DISPATCH" in view.properties:
+    found = misnamed_record(place, one.max_offset - 1, view, entries_of(patient.paths))
+    if found is None:
         return None
     return Evidence(
         patient.shown(one.queue.directory),
-        f"the record of its newest entry names {view.topic} {view.queue_id}",
+        f"the record of its newest entry names {found.named}",
         f"{place[0]} {place[1]}",
         one.phy_offset,
     )

@@ -40,7 +40,7 @@ def keep_idle_queues(paths: StorePaths, log_begin: int, file_size: int, target: 
         The number of queues that were kept.
     """
     kept = 0
-    for queue in each_queue(paths, unreadable=_pass_over_damaged_database):
+    for queue in each_queue(paths, unreadable=pass_over_damaged_database):
         if target.status(f"{queue.topic}/{queue.queue_id}") is not None:
             continue
         end = expired_end(queue, log_begin, file_size)
@@ -50,8 +50,8 @@ def keep_idle_queues(paths: StorePaths, log_begin: int, file_size: int, target: 
     return kept
 
 
-def _pass_over_damaged_database(path: str, error: OSError) -> None:
-    """Queues are made of the log also where their database cannot be read, which fsck and doctor report."""
+def pass_over_damaged_database(path: str, error: OSError) -> None:
+    """Pass over queues in a database that cannot be read, which fsck and doctor report: queues are made of the log also then."""
     del path
     if not isinstance(error, RocksdbError):
         raise error

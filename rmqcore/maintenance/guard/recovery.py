@@ -8,8 +8,8 @@ from itertools import groupby
 
 import numpy as np
 
+from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.paths import StorePaths
-from rmqcore.engine.recovery.misnamed import Misnamed
 from rmqcore.engine.recovery.plan import RecoveryPlan
 from rmqcore.maintenance.guard.knowledge import (
     Losses,
@@ -41,7 +41,8 @@ def recovery_losses(paths: StorePaths, plan: RecoveryPlan) -> Losses:
         queue = QueueFiles(topic, queue_id, paths.queue(topic, queue_id))
         losses.add(_beyond(queue, plan.end_phy_offset, size))
     if not plan.comparison.keeps_misnamed:
-        for (topic, queue_id), found in groupby(plan.comparison.misnamed, key=_queue_of):
+        go = [one for one in plan.comparison.misnamed if one.at_the_end]
+        for (topic, queue_id), found in groupby(go, key=_queue_of):
             offsets = [one.queue_offset for one in found]
             losses.add(QueueLoss(topic, queue_id, len(offsets), offsets[-1] + 1, offsets[0], 0))
     return losses

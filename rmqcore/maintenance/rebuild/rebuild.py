@@ -27,6 +27,7 @@ from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.maintenance.guard.foreign_files import check_no_foreign_files
 from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
+from rmqcore.maintenance.guard.misnamed import misnamed_entries
 from rmqcore.maintenance.guard.missing_log import check_log_is_there
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config, dispatch_scan
 from rmqcore.maintenance.rebuild.in_place import rebuild_in_place
@@ -163,7 +164,10 @@ def _build_beside(
             progress=progress,
         )
         if queues:
-            report = replace(report, idle_queues=_keep_idle(paths, target, settings))
+            misnamed = misnamed_entries(paths, StorePaths(out / WORKING), report.damage)
+            report = replace(
+                report, misnamed=misnamed, idle_queues=_keep_idle(paths, target, settings)
+            )
         sync_tree(target.folder(WORKING))
         for part in report.parts:
             target.move(f"{WORKING}/{part}", part)

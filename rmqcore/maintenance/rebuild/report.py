@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
@@ -37,6 +38,8 @@ class RebuildReport(Report):
     damage : list of DamageRange
         Damage of the log.
     seconds : float
+    misnamed : list of Misnamed
+        Entries of the store's queues that the new ones lack, because their records name another place; at most 1,000.
     idle_queues : int
         Queues whose messages have all left the log: their ends were kept.
     dropped_entries : int
@@ -60,15 +63,17 @@ class RebuildReport(Report):
     damage: list[DamageRange]
     seconds: float
     set_aside: list[SetAside] = field(default_factory=list)
+    misnamed: list[Misnamed] = field(default_factory=list)
     idle_queues: int = 0
     dropped_entries: int = 0
     kept: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """2 if the log is damaged, records are in no queue or entries were dropped, else 0.
+        """2 if the log is damaged, records are in no queue or name another place, or entries were dropped, else 0.
 
         A torn tail does not count: any unclean exit leaves one.
         """
         damaged = any(found.kind != ENDED for found in self.damage)
-        return DAMAGED if damaged or self.set_aside or self.dropped_entries else OK
+        odd = self.set_aside or self.misnamed or self.dropped_entries
+        return DAMAGED if damaged or odd else OK

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -343,8 +342,3 @@ def _without_overlaps(files: list[LogFile]) -> list[LogFile]:
         file if end is None else replace(file, size=min(file.size, end - file.file_from_offset))
         for file, end in zip(files, bounds, strict=True)
     ]
-
-
-def lost_ranges(damage: DamageList) -> Iterator[tuple[int, int]]:
-    """The damage as ranges of CommitLog offsets, by offset."""
-    yield from sorted((found.start_phy_offset, found.end_phy_offset) for found in damage)

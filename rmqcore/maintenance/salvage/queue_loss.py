@@ -15,6 +15,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import Entries
 from rmqcore.errors import StoreFormatError
 from rmqcore.maintenance.guard.knowledge import plausible
+from rmqcore.maintenance.guard.misnamed import led_to
 from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims, Run
 from rmqcore.offline.queues.queues import QueueFile, QueueFiles, each_queue, min_offset, queue_of
@@ -130,7 +131,7 @@ def unserved_messages(
 def old_entry(paths: StorePaths, place: Place, queue_offset: int) -> int:
     """The CommitLog offset in the entry that a queue of the old store has; -1 without one."""
     queue = _queue_of(paths, place)
-    return -1 if queue is None else queue.phy_offset(queue_offset)
+    return -1 if queue is None else led_to(queue, queue_offset)
 
 
 def _queue_of(paths: StorePaths, place: Place) -> QueueFiles | None:

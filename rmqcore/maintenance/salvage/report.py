@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.salvage.other_parts import ConfigProblem
@@ -42,6 +43,8 @@ class SalvageReport(Report):
     set_aside : list of SetAside
         Records that no queue takes: they are in the new log, and can be looked up by id and key.
     set_aside_messages : int
+    misnamed : list of Misnamed
+        Entries of the old queues whose records name another place, which they have in the new store; at most 1,000.
     queues, queue_entries, index_files, index_entries : int
         What was made anew.
     idle_queues : int
@@ -69,6 +72,7 @@ class SalvageReport(Report):
     unserved: list[MissingMessages]
     set_aside: list[SetAside]
     set_aside_messages: int
+    misnamed: list[Misnamed]
     queues: int
     queue_entries: int
     idle_queues: int
@@ -82,6 +86,5 @@ class SalvageReport(Report):
     @property
     def exit_code(self) -> int:
         """2 when something is lost, else 0."""
-        return (
-            DAMAGED if self.lost or self.missing or self.set_aside or self.config_problems else OK
-        )
+        moved = self.set_aside or self.misnamed
+        return DAMAGED if self.lost or self.missing or moved or self.config_problems else OK

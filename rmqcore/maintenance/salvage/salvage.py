@@ -18,11 +18,12 @@ from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.errors import StoreError, StoreFormatError
 from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
+from rmqcore.maintenance.guard.misnamed import misnamed_entries
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
 from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
 from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
-from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy, lost_ranges
+from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy
 from rmqcore.maintenance.salvage.new_log import NewLog
 from rmqcore.maintenance.salvage.new_store import new_store
 from rmqcore.maintenance.salvage.other_parts import OtherParts
@@ -39,7 +40,7 @@ from rmqcore.maintenance.salvage.report import SalvageReport
 from rmqcore.maintenance.salvage.room import check_room, full_disk_error
 from rmqcore.maintenance.salvage.set_aside import set_aside
 from rmqcore.offline.found_config import found_config
-from rmqcore.offline.log.damage import DamageList
+from rmqcore.offline.log.damage import DamageList, lost_ranges
 from rmqcore.offline.log.log_files import LogFile, holds_store, list_log_files
 from rmqcore.offline.reader import store_paths
 
@@ -196,6 +197,7 @@ class _Salvage:
         )
         self._aside_messages = set_aside(list_log_files(self._new), self._aside)
         self._built = self._build()
+        self._misnamed = misnamed_entries(self._paths, self._new, self._damage)
         # A store without a log file begins at 0, and takes entries for those of messages that it has lost.
         if list_log_files(self._new):
             with working.folder("consumequeue") as queues:
@@ -252,7 +254,7 @@ class _Salvage:
         lost = LostLog(
             self._files[0].file_from_offset,
             self._copied.end_phy_offset,
-            list(lost_ranges(self._damage)),
+            lost_ranges(self._damage),
             self._config.mapped_file_size_commit_log,
         )
         for one in missing_messages(self._paths, self._claims, lost):
@@ -306,6 +308,7 @@ class _Salvage:
             unserved=self._unserved,
             set_aside=self._aside,
             set_aside_messages=self._aside_messages,
+            misnamed=self._misnamed,
             queues=built.queues,
             queue_entries=built.queue_entries,
             idle_queues=self._idle_queues,

@@ -18,12 +18,15 @@ from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.queue_offset_runs import EXT_ADDRESS_MAX
 from rmqcore.offline.fsck.queue_state import Lost, QueueState
 from rmqcore.offline.queues.queues import Entries
+from rmqcore.sysflag import has_queue_entry
 
 CHUNK_ENTRIES = 50_000
 FIRST_ENTRIES = 256
 """The first read behind a queue's end: thousands of queues usually have nothing there."""
 
 MOST_BAD = 10_000
+
+NOT_SERVED = "a transaction that is prepared or rolled back, which has no queue entry"
 
 MOST_IN_DAMAGE = 100_000
 """So many entries that point into damage are looked up; of all others it is taken for granted that no record starts there."""
@@ -220,6 +223,8 @@ class EntryCheck:
         if self._with_ext and int(entry["tags_code"]) <= EXT_ADDRESS_MAX:
             place["tags_code"] = view.tags_code
         field = next((name for name in own if own[name] != place[name]), None)
+        if field is None and not has_queue_entry(view.sys_flag):
+            return "sys_flag", "a message that consumers get", f"{view.sys_flag}: {NOT_SERVED}"
         return None if field is None else (field, str(own[field]), str(place[field]))
 
 

@@ -156,6 +156,11 @@ class DamageList(list[DamageRange]):
         )
 
 
+def lost_ranges(damage: Iterable[DamageRange]) -> list[tuple[int, int]]:
+    """The damage as ranges of CommitLog offsets, by offset."""
+    return sorted((found.start_phy_offset, found.end_phy_offset) for found in damage)
+
+
 def damage_of_fields(fields: dict[str, Any]) -> DamageRange:
     """The range of which `DamageRange.as_dict` gave the fields."""
     return MoreDamage(**fields) if "ranges" in fields else DamageRange(**fields)

@@ -11,19 +11,22 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
+from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.folder import Folder
-from rmqcore.disk.paths import is_utf8, parse_queue_id
+from rmqcore.disk.misnamed import Misnamed
+from rmqcore.disk.paths import StorePaths, is_utf8, parse_queue_id
 from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.guard.idle_queues import expired_end, write_end
+from rmqcore.maintenance.guard.misnamed import led_to, misnamed_entries, misnamed_in
 from rmqcore.maintenance.rebuild.queue_builder import MOST_LISTED
 from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.rebuild.report import RebuildReport
@@ -54,6 +57,7 @@ from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport, check_chain
 from rmqcore.spark.splits.split_scan import SplitScan
+from rmqcore.spark.storage.store_location import StoreLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,7 +132,31 @@ def build_queues(
         job.run()
         output.commit(job.files, job.facts())
         report = job.report(os.fspath(output.out))
-    return replace(report, seconds=time.perf_counter() - began)
+    misnamed = _misnamed(
+        source.location, StorePaths(output.out), report.damage, source.batch_topics
+    )
+    return replace(report, misnamed=misnamed, seconds=time.perf_counter() - began)
+
+
+def _misnamed(
+    location: StoreLocation,
+    new: StorePaths,
+    damage: list[DamageRange],
+    batch_topics: Collection[str],
+) -> list[Misnamed]:
+    """Find what `misnamed_entries` does, for a store on any filesystem."""
+
+    def entry_of(place: Place, queue_offset: int) -> int:
+        if place[1] < 0 or queue_offset < 0 or not is_directory_name(place[0]):
+            return -1
+        with location.local_queues(place) as queues:
+            return led_to(next(queues), queue_offset)
+
+    if location.is_local:
+        return misnamed_entries(location.paths, new, damage)
+    places = [place for place in location.queue_names() if place[0] not in batch_topics]
+    with location.local_queues(*places) as queues:
+        return misnamed_in(queues, location.log_files(), new, damage, entry_of)
 
 
 class _QueueJob:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from support.spark.local_runner import LocalRunner
 from support.stores.built_store import BuiltStore
 from support.stores.golden_stores import CLEAN
 
+import rmqcore
+from rmqcore import Message
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths
@@ -241,3 +243,25 @@ def test_the_manifest(golden: Path, tmp_path: Path) -> None:
     assert sum(entry["rows"] for entry in files.values()) == 2000
     assert min(entry["start_phy_offset"] for entry in files.values()) == part["start_phy_offset"]
     assert max(entry["end_phy_offset"] for entry in files.values()) < part["end_phy_offset"]
+
+
+def test_a_record_that_names_a_free_place_is_named(tmp_path: Path) -> None:
+    """The job ended with exit code 0, and the message was in another queue than consumers know."""
+    store = tmp_path / "store"
+    with rmqcore.open(store, services=False) as opened:
+        for number in range(6):
+            opened.put(Message("T", b"%d" % number)).raise_for_status()
+        while opened.dispatch_behind_bytes:
+            opened.dispatch_once()
+    with rmqcore.read(store) as reader:
+        hurt = list(reader.messages())[-1]
+    with (store / "commitlog" / f"{0:020}").open("r+b") as file:
+        file.seek(hurt.phy_offset + 15)
+        file.write(b"\x04")
+    expected = rebuild(StorePaths(store), tmp_path / "one", index=False)
+    local = source_of(store, 1 << 30)
+    remote = replace(local, location=replace(local.location, root=f"file://{store}"))
+    for name, source in ("local", local), ("remote", remote):
+        report = build_queues(LocalRunner(), source, tmp_path / name)
+        assert [one.phy_offset for one in report.misnamed] == [hurt.phy_offset]
+        assert (report.misnamed, report.exit_code) == (expected.misnamed, 2)

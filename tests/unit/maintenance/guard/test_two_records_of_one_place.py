@@ -158,3 +158,24 @@ def test_a_light_queue(tmp_path: Path) -> None:
     config = CONFIG.changed(enable_lmq=True, enable_multi_dispatch=True)
     plan, _ = preview_recovery(StorePaths(root), config, RecoverMode(deep=True))
     assert [(one.topic, one.first_queue_offset) for one in plan.aside.records] == [(LIGHT, 2)]
+
+
+def test_a_queue_that_is_one_place_behind_is_no_damaged_record(tmp_path: Path) -> None:
+    """Record 8 was never dispatched, and 9 lies at its place: both get their own, and no bit flipped in 9."""
+    store = BuiltStore(tmp_path / "store")
+    records = [store.put("T", queue_offset=number) for number in range(10)]
+    served = records[:8] + records[9:]
+    store.queues["T", 0] = {
+        place: (record.phy_offset, record.msg_size or 0, record.tags_code)
+        for place, record in enumerate(served)
+    }
+    root = store.write()
+    shutil.rmtree(root / "index")
+    plan, _ = preview_recovery(StorePaths(root), CONFIG, RecoverMode(deep=True))
+    assert plan.comparison.misnamed == []
+    with rmqcore.open(root, CONFIG, services=False, recover="deep") as opened:
+        assert opened.max_offset("T", 0) == 10
+        with opened.get("T", 0, 8) as got:
+            assert [view.phy_offset for view in got.messages] == [
+                record.phy_offset for record in records[8:]
+            ]
