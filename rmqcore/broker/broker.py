@@ -15,6 +15,7 @@ from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.log_limit import LogLimit
 from rmqcore.broker.schedule import ScheduleMessages
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.state.client_memory import ClientMemory
 from rmqcore.broker.state.consumer_filters import SAVE_PERIOD_MS, ConsumerFilters
 from rmqcore.broker.state.consumers import Consumers
 from rmqcore.broker.state.deleted_topics import DeletedTopics
@@ -124,7 +125,12 @@ class Broker:
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
         self.deleted_topics = DeletedTopics(self.config_files, store)
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
-        self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms, self.topics.is_system)
+        self.stats = BrokerStats(
+            settings.broker_cluster_name,
+            self.now_ms,
+            self.topics.is_system,
+            settings.max_stats_items,
+        )
         self.disk_guard = DiskGuard(store.paths, store.config, self.now_ms)
         self.uniq_keys = UniqKeys(self.store_host, self.now_ms)
         self.replication = Replication()
@@ -132,16 +138,27 @@ class Broker:
         self.transactions = Transactions(self)
         self.every(1_000, self.stats.every_second)
         self.every(10_000, self.stats.every_ten_seconds)
-        self.consumer_filters = ConsumerFilters(self.config_files, self.now_ms())
+        self.consumer_filters = ConsumerFilters(
+            self.config_files, self.now_ms(), settings.max_dead_filter_bytes
+        )
+        client_memory = ClientMemory(
+            settings.max_client_bytes_per_connection, settings.max_client_bytes, self._evict
+        )
         self.consumers = Consumers(
             settings.channel_expired_timeout,
             notify=settings.notify_consumer_ids_changed_enable,
             filters=self.consumer_filters,
+            memory=client_memory,
         )
-        self.producers = Producers(settings.channel_expired_timeout)
-        self.offsets = Offsets(self.config_files, self.now_ms, lmq=store.config.enable_lmq)
+        self.producers = Producers(settings.channel_expired_timeout, client_memory)
+        self.offsets = Offsets(
+            self.config_files,
+            self.now_ms,
+            lmq=store.config.enable_lmq,
+            most=settings.max_consumer_offsets,
+        )
         self.queue_locks = QueueLocks(self.now_ms)
-        self.held_pulls = HeldPulls(loop, store, self.now_ms)
+        self.held_pulls = HeldPulls(loop, store, self.now_ms, settings.max_held_pull_bytes)
         self.store_watch = StoreWatch(store)
         self.every(LOOK_MS, self.store_watch.look)
         self.every(SCAN_PERIOD_MS, self.drop_silent)
@@ -172,6 +189,12 @@ class Broker:
         self.held_pulls.channel_closed(channel)
         self.consumers.channel_closed(channel, self.now_ms())
         self.producers.channel_closed(channel)
+        self.offsets.client_closed(channel.peer)
+
+    def _evict(self, channel: Channel) -> None:
+        """Close a connection whose clients take too much, and forget them now, whenever its peer takes notice."""
+        channel.close()
+        self.channel_closed(channel)
 
     def change_settings(self, settings: BrokerSettings) -> None:
         """Go by other settings from now on; what was read at the start stays as it was."""

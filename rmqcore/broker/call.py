@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from sys import getsizeof
 from typing import TYPE_CHECKING
 
 from rmqcore.broker.channel import Asker, Channel
@@ -64,9 +65,15 @@ class Call:
         if not self.request.is_oneway:
             self.channel.send(response)
 
-    def drop_body(self) -> None:
-        """Forget the body of a request that waits and does not need it: no limit of buffers counts it meanwhile."""
+    def drop_frame(self) -> None:
+        """Forget what of the frame of a request that waits only `fields` need: no limit of buffers counts it while it waits."""
         self.request.body = b""
+        self.request.remark = None
+        self.request.ext_fields = {}
+
+    def memory_bytes(self) -> int:
+        """About what the texts of a request take that waits without its frame."""
+        return sum(getsizeof(value) for value in self.fields.values())
 
 
 def error_response(

@@ -1,4 +1,4 @@
-"""The settings of a broker that are not its store's: Java's names in snake_case, with Java's defaults.
+"""The settings of a broker that are not its store's: Java's names in snake_case, with Java's defaults, and rmqcore's own bounds.
 
 Source: RocketMQ 5.5.0 BrokerConfig.
 """
@@ -55,6 +55,16 @@ class BrokerSettings:
         Bytes of the log; Java counts the headers of frames alone.
     flush_consumer_offset_interval : int
     register_name_server_period : int
+    max_client_bytes, max_client_bytes_per_connection : int
+        About what the groups, members, subscriptions and expressions of heartbeats may take.
+    max_dead_filter_bytes : int
+        About what compiled expressions of groups may take that are gone.
+    max_held_pull_bytes : int
+        About what held pulls may take.
+    max_consumer_offsets : int
+        Committed offsets of queues.
+    max_stats_items : int
+        Counters of topics and groups.
     """
 
     broker_name: str = "broker-a"
@@ -86,6 +96,12 @@ class BrokerSettings:
     max_ha_transfer_byte_in_second: int = 100 << 20
     flush_consumer_offset_interval: int = 5_000
     register_name_server_period: int = 30_000
+    max_client_bytes: int = 64 << 20
+    max_client_bytes_per_connection: int = 4 << 20
+    max_dead_filter_bytes: int = 16 << 20
+    max_held_pull_bytes: int = 128 << 20
+    max_consumer_offsets: int = 1_000_000
+    max_stats_items: int = 50_000
 
     def __post_init__(self) -> None:
         """Check what would make the broker wrong or busy without an end.
@@ -153,4 +169,10 @@ _RANGES = {
     "channel_expired_timeout": (1_000, _DAY_MS),
     "flush_consumer_offset_interval": (10, _DAY_MS),
     "register_name_server_period": (10, 60_000),
+    "max_client_bytes": (1 << 16, 1 << 40),
+    "max_client_bytes_per_connection": (1 << 16, 1 << 40),
+    "max_dead_filter_bytes": (0, 1 << 40),
+    "max_held_pull_bytes": (1 << 16, 1 << 40),
+    "max_consumer_offsets": (1_000, 1 << 31),
+    "max_stats_items": (1_000, 1 << 31),
 }

@@ -139,19 +139,19 @@ def test_java_reads_our_filters_and_we_read_javas(
 ) -> None:
     """Java throws away all filters of a file in which the bits of one are not those that it has computed."""
     files = ConfigFiles(StorePaths(tmp_path), FakeLoop(now_ms))
-    filters = ConsumerFilters(files, now_ms)
+    filters = ConsumerFilters(files, now_ms, 1 << 20)
     subscribe(filters, now_ms - DEAD_BEFORE_START_MS - 5_000)
     filters.save_if_changed()
     files.close()
-    ours = filters.whole()
+    ours = filters.snapshot()()
     path = tmp_path / "config" / "consumerFilter.json"
     answer = java.call("loadTable", kind="filters", file=str(path))
     found = json.loads(answer["json"])
     assert without_deaths(found) == without_deaths(ours)
     java.call("saveTable", kind="filters", file=str(path), json=answer["json"])
     files = ConfigFiles(StorePaths(tmp_path), FakeLoop(now_ms))
-    again = ConsumerFilters(files, now_ms)
-    assert again.whole() == found
+    again = ConsumerFilters(files, now_ms, 1 << 20)
+    assert again.snapshot()() == found
     assert files.problems == []
     files.close()
 

@@ -6,6 +6,8 @@ import queue
 from collections.abc import Callable
 from itertools import count
 
+from rmqcore.broker.channel import Channel
+from rmqcore.broker.state.client_memory import ClientMemory
 from rmqcore.remoting.command import RemotingCommand
 
 MOST_SECONDS = 60.0
@@ -104,3 +106,8 @@ class FakeLoop:
     def waiting_timers(self) -> int:
         """How many calls are asked for at a later time."""
         return sum(not timer.cancelled for timer in self._timers)
+
+
+def ample(evict: Callable[[Channel], object] = Channel.close) -> ClientMemory:
+    """Memory for clients that no test fills."""
+    return ClientMemory(1 << 40, 1 << 40, evict)

@@ -104,7 +104,7 @@ def _run(worker: Worker, call: Call, work: Work) -> None:
         call.answer(error_response(call.request, call.channel, error))
 
     worker.run(work, then)
-    call.drop_body()
+    call.drop_frame()
 
 
 def when_warm(

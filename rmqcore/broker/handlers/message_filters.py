@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sys import getsizeof
 from typing import Protocol
 
 from rmqcore.broker.sql92.sql_filter import SqlFilter
+from rmqcore.broker.state.client_memory import filter_bytes
 from rmqcore.engine.dispatch.arrivals import Arrival
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.queries.tag_filter import TagFilter
@@ -20,6 +22,7 @@ MOST_EVALUATED = 800
 MOST_BYTES = 256 << 10
 """A pull with an expression looks at no more messages when it has found so many bytes."""
 GET_AT_ONCE = 32
+_TAG_BYTES = 150
 
 
 @dataclass(slots=True)  # frozen, it would cost two microseconds
@@ -37,6 +40,11 @@ class Found:
 
 class PullFilter(Protocol):
     """How a pull chooses messages."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what it takes."""
+        ...
 
     def get(
         self,
@@ -82,6 +90,13 @@ class TagPullFilter:
     def __init__(self, tags: str | None) -> None:
         self._tags = tags
         self._filter = TagFilter(tags)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what it takes."""
+        if self._tags is None:
+            return 0
+        return getsizeof(self._tags) + _TAG_BYTES * (1 + self._tags.count("|"))
 
     def get(
         self,
@@ -130,6 +145,11 @@ class SqlPullFilter:
 
     def __init__(self, sql_filter: SqlFilter) -> None:
         self._filter = sql_filter
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what it takes."""
+        return filter_bytes(self._filter.text)
 
     def get(
         self,

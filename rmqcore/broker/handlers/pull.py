@@ -21,6 +21,8 @@ from rmqcore.broker.handlers.pull_checks import (
     check_pull,
 )
 from rmqcore.broker.state.held_pulls import HeldPull
+from rmqcore.broker.state.offsets import OffsetsFullError
+from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.heartbeat import TAG
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -43,6 +45,8 @@ _CODES = {
     Status.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 _MASTER_ID = 0
+_HELD_BYTES = 2_500
+"""A held pull without its texts and its filter."""
 
 
 def _pull(call: Call) -> RemotingCommand | None:
@@ -119,14 +123,18 @@ def _read_in(call: Call, pull: Pull, order: PullOrder, *, is_first: bool) -> Non
         ),
         lambda _: _run_again(call, is_first=is_first, is_read_in=True),
     )
-    call.drop_body()
+    call.drop_frame()
 
 
 def commit_offset(broker: Broker, pull: Pull, order: PullOrder, peer: str) -> None:
     """Commit the offset that a pull brings, if it does."""
     if pull.sys_flag & COMMIT_OFFSET and pull.commit_offset >= 0:
         group, topic = order.group.group_name, order.topic.name
-        broker.offsets.commit(group, topic, pull.queue_id, pull.commit_offset, peer)
+        try:
+            broker.offsets.commit(group, topic, pull.queue_id, pull.commit_offset, peer)
+        except OffsetsFullError as error:
+            # A pull is answered whatever becomes of the commit that it brings, as in Java.
+            _LOG.warning("%s: a commit of group %s is refused: %s", peer, shown_value(group), error)
 
 
 def note_pull(broker: Broker, pull: Pull, order: PullOrder, found: Found) -> None:
@@ -214,7 +222,7 @@ def _offset_moved(
 def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
     """Answer later: when a message comes that passes the filter, or the time is over."""
     broker = call.broker
-    call.drop_body()
+    call.drop_frame()
     timeout_ms = pull.suspend_timeout_ms
     if not broker.settings.long_polling_enable:
         timeout_ms = broker.settings.short_polling_time_mills
@@ -225,8 +233,17 @@ def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
         found.max_offset,
         wants=partial(order.pull_filter.wants, broker.store),
         run=partial(_run_again, call),
+        refuse=partial(_refuse, call),
+        memory_bytes=_HELD_BYTES + call.memory_bytes() + order.pull_filter.memory_bytes,
     )
     broker.held_pulls.hold(held, timeout_ms)
+
+
+def _refuse(call: Call) -> None:
+    """Answer a pull that there is no room to hold; its client waits a while before it asks again."""
+    if not call.channel.closed:
+        remark = "[OVERLOAD]the broker holds too many pulls (maxHeldPullBytes), try again later"
+        call.answer(call.respond(ResponseCode.SYSTEM_BUSY, remark))
 
 
 def _run_again(call: Call, *, is_first: bool = False, is_read_in: bool = False) -> None:

@@ -26,13 +26,14 @@ GET_AT_ONCE = 32
 
 
 def _query_message(call: Call) -> None:
-    answer_by_reader(call, lambda: _found_by_key(call))
+    is_unique = call.request.ext_fields.get(UNIQUE_KEY_QUERY) == "true"
+    answer_by_reader(call, lambda: _found_by_key(call, is_unique=is_unique))
 
 
-def _found_by_key(call: Call) -> RemotingCommand:
+def _found_by_key(call: Call, *, is_unique: bool) -> RemotingCommand:
     fields, store = call.fields, call.broker.store
     most = fields.number("maxNum")
-    if call.request.ext_fields.get(UNIQUE_KEY_QUERY) == "true":
+    if is_unique:
         most = store.config.default_query_max_num
     asked = (
         fields.text("topic"),

@@ -5,13 +5,16 @@ Source: RocketMQ 5.5.0 ConsumerFilterManager, ConsumerFilterData.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.sql92.bloom_positions import BIT_NUM, bit_positions
 from rmqcore.broker.sql92.sql_filter import SqlFilter
+from rmqcore.broker.state.client_memory import filter_bytes
 from rmqcore.errors import FilterExpressionError
 from rmqcore.remoting.bodies.heartbeat import SQL92, TAG, SubscriptionData
 from rmqcore.remoting.bodies.json_object import JsonObject
@@ -22,6 +25,9 @@ DEAD_BEFORE_START_MS = 30_000
 """How long a group counts as gone when a broker starts, where it was there when the file was written."""
 FILTER_DATA_CLEAN_TIME_SPAN_MS = 24 * 3_600_000
 """How long the filter of a group stays that is gone."""
+_Entry = tuple[str, str, str, int, int, int]
+"""Group, topic, expression, clientVersion, bornTime, deadTime."""
+_LOG = logging.getLogger("rmqcore.broker")
 
 
 @dataclass(slots=True)
@@ -52,6 +58,8 @@ class ConsumerFilters:
     files : ConfigFiles
     now_ms : int
         The time.
+    most_dead_bytes : int
+        Bytes that filters of groups that are gone may take; the ones that are gone for longest are dropped above.
 
     Raises
     ------
@@ -59,19 +67,25 @@ class ConsumerFilters:
         ``consumerFilter.json`` cannot be read, nor its ``.bak``.
     """
 
-    def __init__(self, files: ConfigFiles, now_ms: int) -> None:
+    def __init__(self, files: ConfigFiles, now_ms: int, most_dead_bytes: int) -> None:
         self._files = files
-        self._filters: dict[tuple[str, str], ConsumerFilterData] = {}
+        self._most_dead_bytes = most_dead_bytes
+        self._filters: dict[str, dict[str, ConsumerFilterData]] = {}
+        self._dead: dict[tuple[str, str], None] = {}  # the first one is dead for longest
+        self._dead_bytes = 0
         self._changed = False
         for place, saved in files.load_as(FILE, _parse) or ():
             self._take(place, saved, now_ms)
+        self._dead = dict.fromkeys(sorted(self._dead, key=self._dead_since))
+        self._changed = False
+        self._drop_oldest_dead()
 
     def __len__(self) -> int:
-        return len(self._filters)
+        return sum(map(len, self._filters.values()))
 
     def get(self, group: str, topic: str) -> ConsumerFilterData | None:
         """Give the filter of a group for a topic."""
-        return self._filters.get((group, topic))
+        return self._filters.get(group, {}).get(topic)
 
     def _take(self, place: tuple[str, str], saved: _Saved, now_ms: int) -> None:
         """Take a filter of the file; its group is not there yet."""
@@ -82,9 +96,45 @@ class ConsumerFilters:
             self._files.left_out(FILE, wrong)
             return
         dead_ms = saved.dead_ms or max(saved.born_ms, now_ms - DEAD_BEFORE_START_MS)
-        self._filters[place] = ConsumerFilterData(
-            sql_filter, saved.client_version, saved.born_ms, dead_ms
-        )
+        data = ConsumerFilterData(sql_filter, saved.client_version, saved.born_ms)
+        self._filters.setdefault(group, {})[topic] = data
+        self._set_dead(place, data, dead_ms)
+
+    def _dead_since(self, place: tuple[str, str]) -> int:
+        return self._filters[place[0]][place[1]].dead_ms
+
+    def _set_dead(self, place: tuple[str, str], data: ConsumerFilterData, dead_ms: int) -> None:
+        """Note since when a filter's group is gone; 0: it is there."""
+        self._changed |= dead_ms != data.dead_ms
+        if dead_ms and not data.dead_ms:
+            self._dead[place] = None
+            self._dead_bytes += filter_bytes(data.sql_filter.text)
+        elif data.dead_ms and not dead_ms:
+            del self._dead[place]
+            self._dead_bytes -= filter_bytes(data.sql_filter.text)
+        data.dead_ms = dead_ms
+
+    def _remove(self, group: str, topic: str) -> None:
+        """Forget a filter, if it is there."""
+        topics = self._filters.get(group, {})
+        data = topics.get(topic)
+        if data is None:
+            return
+        self._set_dead((group, topic), data, 0)
+        del topics[topic]
+        if not topics:
+            del self._filters[group]
+        self._changed = True
+
+    def _drop_oldest_dead(self) -> None:
+        """Forget filters of groups that are gone, as far as they exceed `most_dead_bytes`."""
+        dropped = 0
+        while self._dead_bytes > self._most_dead_bytes:
+            self._remove(*next(iter(self._dead)))
+            dropped += 1
+        if dropped:
+            text = "%s: %d filters of groups that are gone are dropped: more than maxDeadFilterBytes (%d)"
+            _LOG.warning(text, FILE, dropped, self._most_dead_bytes)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
         """Take what a group subscribes to; its filters for other topics are dead from now on.
@@ -99,21 +149,21 @@ class ConsumerFilters:
         self._mark_dead(group, now_ms, listed)
 
     def _register(self, group: str, wanted: SubscriptionData, now_ms: int) -> None:
-        place = group, wanted.topic
-        known = self._filters.get(place)
+        known = self.get(group, wanted.topic)
         if known is not None and wanted.sub_version <= known.client_version:
-            if wanted.sub_version == known.client_version and known.dead_ms:
-                known.dead_ms = 0
-                self._changed = True
+            if wanted.sub_version == known.client_version:
+                self._set_dead((group, wanted.topic), known, 0)
             return
         self._changed = True
         if known is not None and known.sql_filter.text == wanted.sub_string:
-            known.client_version, known.dead_ms = wanted.sub_version, 0
+            known.client_version = wanted.sub_version
+            self._set_dead((group, wanted.topic), known, 0)
             return
-        self._filters.pop(place, None)
+        self._remove(group, wanted.topic)
         sql_filter = compile_filter(wanted.expression_type, wanted.sub_string)
         if sql_filter is not None:
-            self._filters[place] = ConsumerFilterData(sql_filter, wanted.sub_version, now_ms)
+            data = ConsumerFilterData(sql_filter, wanted.sub_version, now_ms)
+            self._filters.setdefault(group, {})[wanted.topic] = data
 
     def unregister(self, group: str, now_ms: int) -> None:
         """Note that a group is gone; when it comes back with the same filters, they are still there."""
@@ -121,44 +171,53 @@ class ConsumerFilters:
 
     def _mark_dead(self, group: str, now_ms: int, but: Iterable[str] = ()) -> None:
         """Mark the filters of a group for all topics but some."""
-        for (owner, topic), data in self._filters.items():
-            if owner == group and topic not in but and not data.dead_ms:
-                data.dead_ms = now_ms
-                self._changed = True
+        for topic, data in self._filters.get(group, {}).items():
+            if topic not in but and not data.dead_ms:
+                self._set_dead((group, topic), data, now_ms)
+        self._drop_oldest_dead()
 
     def clean(self, now_ms: int) -> None:
         """Forget the filters whose groups are gone for a day."""
-        for place, data in list(self._filters.items()):
-            if data.dead_ms and now_ms - data.dead_ms >= FILTER_DATA_CLEAN_TIME_SPAN_MS:
-                del self._filters[place]
-                self._changed = True
+        for place in list(self._dead):
+            if now_ms - self._dead_since(place) >= FILTER_DATA_CLEAN_TIME_SPAN_MS:
+                self._remove(*place)
 
     def save_if_changed(self) -> None:
         """Write the file, if a filter is another one than when it was written last."""
         if self._changed:
             self._changed = False
-            self._files.save(FILE, self.whole)
+            self._files.save(FILE, self.snapshot)
 
-    def whole(self) -> dict[str, Any]:
-        """Give what the file has, by Java's names."""
-        topics: dict[str, Any] = {}
-        for (group, topic), data in self._filters.items():
-            groups = topics.setdefault(topic, {"groupFilterData": {}, "topic": topic})
-            groups["groupFilterData"][group] = {
-                "bloomFilterData": {
-                    "bitNum": BIT_NUM,
-                    "bitPos": bit_positions(f"{group}#{topic}"),
-                },
-                "bornTime": data.born_ms,
-                "clientVersion": data.client_version,
-                "consumerGroup": group,
-                "dead": bool(data.dead_ms),
-                "deadTime": data.dead_ms,
-                "expression": data.sql_filter.text,
-                "expressionType": SQL92,
-                "topic": topic,
-            }
-        return {"filterDataByTopic": topics}
+    def snapshot(self) -> Callable[[], dict[str, Any]]:
+        """Return a function that gives what the file has, by Java's names, and that any thread may call."""
+        return partial(_of_entries, list(self._entries()))
+
+    def _entries(self) -> Iterator[_Entry]:
+        for group, topics in self._filters.items():
+            for topic, data in topics.items():
+                text = data.sql_filter.text
+                yield group, topic, text, data.client_version, data.born_ms, data.dead_ms
+
+
+def _of_entries(entries: list[_Entry]) -> dict[str, Any]:
+    topics: dict[str, Any] = {}
+    for group, topic, expression, client_version, born_ms, dead_ms in entries:
+        groups = topics.setdefault(topic, {"groupFilterData": {}, "topic": topic})
+        groups["groupFilterData"][group] = {
+            "bloomFilterData": {
+                "bitNum": BIT_NUM,
+                "bitPos": bit_positions(f"{group}#{topic}"),
+            },
+            "bornTime": born_ms,
+            "clientVersion": client_version,
+            "consumerGroup": group,
+            "dead": bool(dead_ms),
+            "deadTime": dead_ms,
+            "expression": expression,
+            "expressionType": SQL92,
+            "topic": topic,
+        }
+    return {"filterDataByTopic": topics}
 
 
 @dataclass(frozen=True, slots=True)

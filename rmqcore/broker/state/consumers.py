@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from sys import getsizeof
 
 from rmqcore.broker.channel import Channel
+from rmqcore.broker.state.client_memory import ClientMemory, subscription_bytes
 from rmqcore.broker.state.clients import ClientChannelInfo, silent_clients
-from rmqcore.broker.state.consumer_filters import ConsumerFilters
+from rmqcore.broker.state.consumer_filters import ConsumerFilters, is_tag_type
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
@@ -22,6 +24,8 @@ CLUSTERING = "CLUSTERING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
 """Names of Java's enum values MessageModel and ConsumeType."""
+_GROUP_BYTES = 1_000
+"""A group's tables, without its members, subscriptions and the letters of its name."""
 
 
 @dataclass(slots=True)
@@ -36,6 +40,10 @@ class ConsumerGroupInfo:
     subscriptions : dict of str to SubscriptionData
         By topic.
     clients : dict of Channel to ClientChannelInfo
+    owner : Channel or None
+        The member whose heartbeat the subscriptions are of; `ClientMemory` counts them as its own.
+    memory_bytes : int
+        About what the group and its subscriptions take.
     """
 
     group_name: str
@@ -44,6 +52,8 @@ class ConsumerGroupInfo:
     consume_from_where: str
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     clients: dict[Channel, ClientChannelInfo] = field(default_factory=dict)
+    owner: Channel | None = None
+    memory_bytes: int = 0
 
     @property
     def is_broadcasting(self) -> bool:
@@ -103,12 +113,17 @@ class Consumers:
         Members are told of changes at all.
     filters : ConsumerFilters
         Told what the groups subscribe to.
+    memory : ClientMemory
+        Bounds what groups, members and subscriptions take.
     """
 
-    def __init__(self, timeout_ms: int, *, notify: bool, filters: ConsumerFilters) -> None:
+    def __init__(
+        self, timeout_ms: int, *, notify: bool, filters: ConsumerFilters, memory: ClientMemory
+    ) -> None:
         self._timeout_ms = timeout_ms
         self._notify = notify
         self._filters = filters
+        self._memory = memory
         self._groups: dict[str, ConsumerGroupInfo] = {}
         self._fingerprints: dict[str, int] = {}
 
@@ -150,7 +165,13 @@ class Consumers:
         without_sub : bool
             The heartbeat leaves subscriptions out: they stay.
         now_ms : int
+
+        Raises
+        ------
+        ClientMemoryError
+            The member or what it subscribes to does not fit into the broker's memory for clients; nothing is noted.
         """
+        self._make_room(consumer, client, without_sub=without_sub)
         info = self._groups.get(consumer.group_name)
         if info is None:
             info = self._groups[consumer.group_name] = ConsumerGroupInfo(
@@ -159,20 +180,52 @@ class Consumers:
                 consumer.message_model,
                 consumer.consume_from_where,
             )
+        before = info.clients.get(client.channel)
         changed = info.update_client(client, consumer)
+        kept = 0 if before is None else before.memory_bytes
+        self._memory.add(client.channel, client.memory_bytes - kept)
         if not without_sub:
             changed |= info.update_subscriptions(consumer.subscriptions)
+        if not without_sub or info.owner is None:
+            self._own(
+                info, client.channel, _group_bytes(info.group_name, info.subscriptions.values())
+            )
+        if not without_sub:
             self._filters.register(consumer.group_name, consumer.subscriptions, now_ms)
         if changed and notify:
             self._tell(info)
         return changed
+
+    def _make_room(
+        self, consumer: ConsumerData, client: ClientChannelInfo, *, without_sub: bool
+    ) -> None:
+        """See that what a heartbeat brings fits; others may have to leave for it."""
+        info = self._groups.get(consumer.group_name)
+        grown = client.memory_bytes
+        if not without_sub:
+            grown += _group_bytes(consumer.group_name, consumer.subscriptions)
+        if info is not None:
+            before = info.clients.get(client.channel)
+            grown -= 0 if before is None else before.memory_bytes
+            grown -= info.memory_bytes if info.owner is client.channel and not without_sub else 0
+        if grown > 0:
+            self._memory.make_room(client.channel, grown)
+
+    def _own(self, info: ConsumerGroupInfo, owner: Channel | None, size: int) -> None:
+        """Count a group and its subscriptions as those of one member."""
+        if info.owner is not None:
+            self._memory.add(info.owner, -info.memory_bytes)
+        info.owner, info.memory_bytes = owner, size
+        if owner is not None:
+            self._memory.add(owner, size)
 
     def unregister(self, group: str, channel: Channel, *, notify: bool = True, now_ms: int) -> None:
         """Drop a member that says good-bye; the others are told, also where it was none."""
         info = self._groups.get(group)
         if info is None:
             return
-        info.clients.pop(channel, None)
+        if channel in info.clients:
+            self._remove(info, channel)
         self._drop_if_empty(info, now_ms)
         if notify:
             self._tell(info)
@@ -199,13 +252,20 @@ class Consumers:
 
     def _drop(self, info: ConsumerGroupInfo, clients: list[ClientChannelInfo], now_ms: int) -> None:
         for client in clients:
-            del info.clients[client.channel]
+            self._remove(info, client.channel)
         self._drop_if_empty(info, now_ms)
         self._tell(info)
+
+    def _remove(self, info: ConsumerGroupInfo, channel: Channel) -> None:
+        """Drop a member; one of the others owns the subscriptions from now on."""
+        self._memory.add(channel, -info.clients.pop(channel).memory_bytes)
+        if info.owner is channel:
+            self._own(info, next(iter(info.clients), None), info.memory_bytes)
 
     def _drop_if_empty(self, info: ConsumerGroupInfo, now_ms: int) -> None:
         if not info.clients:
             del self._groups[info.group_name]
+            self._fingerprints.pop(info.group_name, None)
             self._filters.unregister(info.group_name, now_ms)
 
     def _tell(self, info: ConsumerGroupInfo) -> None:
@@ -216,3 +276,11 @@ class Consumers:
         for channel in info.channels():
             ext_fields = encode_fields(code, {"consumerGroup": info.group_name})
             channel.send(RemotingCommand(code, flag=ONEWAY_FLAG, ext_fields=ext_fields))
+
+
+def _group_bytes(name: str, subscriptions: Iterable[SubscriptionData]) -> int:
+    """Estimate what a group with its subscriptions and their filters takes."""
+    size = _GROUP_BYTES + getsizeof(name)
+    for one in subscriptions:
+        size += subscription_bytes(one, is_sql=not is_tag_type(one.expression_type))
+    return size

@@ -54,10 +54,14 @@ class HeldPull:
     wants : callable
         Says whether one of the new messages may be for it.
     run : callable
-        Answers it, in the loop's thread; called once.
+        Answers it, in the loop's thread.
+    refuse : callable
+        Answers it that there is no room to hold it. Of `run` and `refuse` one is called, once.
+    memory_bytes : int
+        About what it takes while it is held.
     """
 
-    __slots__ = ("channel", "max_offset", "queue", "run", "tick", "wants")
+    __slots__ = ("channel", "max_offset", "memory_bytes", "queue", "refuse", "run", "tick", "wants")
 
     def __init__(
         self,
@@ -68,12 +72,16 @@ class HeldPull:
         *,
         wants: Callable[[Arrival], bool],
         run: Callable[[], object],
+        refuse: Callable[[], object],
+        memory_bytes: int,
     ) -> None:
         self.channel = channel
         self.queue = topic, queue_id
         self.max_offset = max_offset
         self.wants = wants
         self.run = run
+        self.refuse = refuse
+        self.memory_bytes = memory_bytes
         self.tick = 0
 
 
@@ -89,9 +97,16 @@ class HeldPulls:
     store : MessageStore
     now_ms : callable
         The clock.
+    most_bytes : int
+        What all held pulls may take; above, pulls of the connection that holds most are refused.
     """
 
-    def __init__(self, loop: Loop, store: ArrivalStore, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, loop: Loop, store: ArrivalStore, now_ms: Callable[[], int], most_bytes: int
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._bytes_of: dict[Channel, int] = {}
         self._loop = loop
         self._store = store
         self._now_ms = now_ms
@@ -110,7 +125,14 @@ class HeldPulls:
     # ---- coming and going
 
     def hold(self, pull: HeldPull, timeout_ms: int) -> None:
-        """Hold a pull until a message comes that it wants, or the time is over; what came since it looked counts."""
+        """Hold a pull until a message comes that it wants, or the time is over; what came since it looked counts.
+
+        If there is no room, the oldest pulls of the connection that holds most are refused, or this one if that is its own.
+        """
+        if not self._makes_room(pull):
+            pull.refuse()
+            return
+        self._count(pull, pull.memory_bytes)
         deadline_ms = self._now_ms() + min(max(timeout_ms, 0), LONGEST_MS)
         pull.tick = -(-deadline_ms // TICK_MS)
         self._by_queue.setdefault(pull.queue, {})[pull] = None
@@ -125,6 +147,33 @@ class HeldPulls:
             # What came between the pull's look at the queue and here, nobody has told of.
             if self._store.max_offset(*pull.queue) > pull.max_offset:
                 self._loop.call_soon_threadsafe(partial(self._wake, [pull]))
+
+    def _makes_room(self, pull: HeldPull) -> bool:
+        """Refuse pulls of the connections that hold most until a pull fits; return whether it fits."""
+        wanted = self._bytes_of.get(pull.channel, 0) + pull.memory_bytes
+        while self._bytes + pull.memory_bytes > self._most_bytes:
+            largest = max(self._bytes_of, key=self._bytes_of.__getitem__, default=pull.channel)
+            if self._bytes_of.get(largest, 0) <= wanted:
+                self._tell_full(pull.channel, wanted)
+                return False
+            self._tell_full(largest, self._bytes_of[largest])
+            oldest = next(iter(self._by_channel[largest]))
+            self._remove(oldest)
+            oldest.refuse()
+        return True
+
+    def _tell_full(self, channel: Channel, held: int) -> None:
+        text = "%s: its held pulls take %d bytes, the most of all; there is no room for more (maxHeldPullBytes=%d), some are refused"
+        _LOG.warning(text, channel.peer, held, self._most_bytes)
+
+    def _count(self, pull: HeldPull, size: int) -> None:
+        """Count what a pull takes; it is negative when the pull goes."""
+        self._bytes += size
+        held = self._bytes_of.get(pull.channel, 0) + size
+        if held:
+            self._bytes_of[pull.channel] = held
+        else:
+            del self._bytes_of[pull.channel]
 
     def channel_closed(self, channel: Channel) -> None:
         """Forget the pulls of a connection; nothing is answered."""
@@ -145,7 +194,8 @@ class HeldPulls:
     def _remove(self, pull: HeldPull) -> bool:
         """Forget a pull; answer whether it was held."""
         held = _discard(self._by_queue, pull.queue, pull)
-        _discard(self._by_channel, pull.channel, pull)
+        if _discard(self._by_channel, pull.channel, pull):
+            self._count(pull, -pull.memory_bytes)
         self._by_tick.get(pull.tick, {}).pop(pull, None)
         if self._listening is not None and not self._by_queue and self._listening_ends is None:
             self._listening_ends = self._loop.call_later(LINGER_MS / 1000, self._stop_listening)

@@ -24,7 +24,13 @@ FILE = "consumerOffset.json"
 LMQ_FILE = "lmqConsumerOffset.json"
 UPDATE_VERSION_STEP = 500
 """So many commits make a new version of the table."""
+_FAIR_TENTHS = 9
+"""From so many tenths of the bound on, a connection makes no new offsets that made more than a hundredth of the bound."""
 _LOG = logging.getLogger("rmqcore.broker")
+
+
+class OffsetsFullError(ValueError):
+    """The broker keeps no offset of one more queue."""
 
 
 class Offsets:
@@ -38,6 +44,8 @@ class Offsets:
     lmq : bool
         ``enableLmq``: all offsets are in ``lmqConsumerOffset.json``. If the file that counts is missing, the other one is
         continued, where Java begins without any.
+    most : int
+        Offsets that commits may make; those of the file may be more.
 
     Raises
     ------
@@ -45,7 +53,12 @@ class Offsets:
         The file is there and cannot be read, nor can its ``.bak``.
     """
 
-    def __init__(self, files: ConfigFiles, now_ms: Callable[[], int], *, lmq: bool = False) -> None:
+    def __init__(
+        self, files: ConfigFiles, now_ms: Callable[[], int], *, lmq: bool = False, most: int
+    ) -> None:
+        self._most = most
+        self._count = self._pulled_count = 0
+        self._made_by: dict[str, int] = {}
         self._files = files
         self._lmq = lmq
         self._file, other = (LMQ_FILE, FILE) if lmq else (FILE, LMQ_FILE)
@@ -73,6 +86,7 @@ class Offsets:
                 self._table.setdefault((topic, group), {})[queue_id] = queue_offset
         if version is not None:
             self._version = version
+        self._recount()
 
     def adopt(self, told: Mapping[str, Any]) -> None:
         """Have the offsets of a master, in the words of GET_ALL_CONSUMER_OFFSET; groups that it does not name keep theirs.
@@ -89,6 +103,7 @@ class Offsets:
                 self._table[place] = queues
         if version is not None:
             self._version = version
+        self._recount()
         self.save_if_changed()
 
     def _leave_out(self, problem: str) -> None:
@@ -98,6 +113,10 @@ class Offsets:
         _LOG.warning("%s", text)
         self._files.problems.append(text)
 
+    def _recount(self) -> None:
+        self._count = sum(map(len, self._table.values()))
+        self._pulled_count = sum(map(len, self._pulled.values()))
+
     # ---- single offsets
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
@@ -105,11 +124,41 @@ class Offsets:
         return self._table.get((topic, group), {}).get(queue_id, -1)
 
     def commit(
-        self, group: str, topic: str, queue_id: int, queue_offset: int, client: str = ""
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        client: str = "",
+        *,
+        is_own: bool = False,
     ) -> None:
-        """Take a queue offset, also one before that of today. `client` is its address, for the log."""
-        offsets = self._table.setdefault((topic, group), {})
-        before = offsets.get(queue_id, -1)
+        """Take a queue offset, also one before that of today.
+
+        Parameters
+        ----------
+        group, topic : str
+        queue_id, queue_offset : int
+        client : str
+            Address of the connection, for the log and for the bound.
+        is_own : bool
+            The broker's own group commits: no bound refuses that.
+
+        Raises
+        ------
+        OffsetsFullError
+            The queue has no offset of the group yet, and there are `most`; from nine tenths of them on also if the connection
+            made more than its share.
+        """
+        offsets = self._table.get((topic, group), {})
+        before = offsets.get(queue_id)
+        if before is None:
+            if not is_own:
+                self._check_room(client, 1)
+            self._table.setdefault((topic, group), offsets)
+            before = -1
+            self._count += 1
+            self._made_by[client] = self._made_by.get(client, 0) + 1
         if queue_offset < before:
             text = "%s sets the offset of group %s, topic %s, queue %d back from %d to %d"
             names = shown_value(group), shown_value(topic)
@@ -120,9 +169,26 @@ class Offsets:
         if self._commits % UPDATE_VERSION_STEP == 0:
             self._version = self._version.next(self._now_ms())
 
+    def _check_room(self, client: str, new: int) -> None:
+        made = self._made_by.get(client, 0)
+        is_greedy = made * 100 > self._most and self._count * 10 >= self._most * _FAIR_TENTHS
+        if self._count + new > self._most or is_greedy:
+            raise OffsetsFullError(
+                f"{self._count:,} offsets are kept, of which this connection made {made:,}; at most {self._most:,} are "
+                "kept (maxConsumerOffsets); groups and topics that are deleted give theirs back"
+            )
+
+    def client_closed(self, client: str) -> None:
+        """Forget how many offsets a connection has made; the offsets stay."""
+        self._made_by.pop(client, None)
+
     def note_pull(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Note where the next pull of a group begins; it is not saved."""
-        self._pulled.setdefault((topic, group), {})[queue_id] = queue_offset
+        """Note where the next pull of a group begins; it is not saved, and above the bound the oldest topics of groups go."""
+        pulled = self._pulled.setdefault((topic, group), {})
+        self._pulled_count += queue_id not in pulled
+        pulled[queue_id] = queue_offset
+        while self._pulled_count > self._most and len(self._pulled) > 1:
+            self._pulled_count -= len(self._pulled.pop(next(iter(self._pulled))))
 
     def query_pull(self, group: str, topic: str, queue_id: int) -> int:
         """Give where the next pull begins; the committed offset where nobody has pulled, -1 where there is none either."""
@@ -147,10 +213,19 @@ class Offsets:
         """Let a group have the committed offsets of another one in a topic, in place of its own.
 
         Source: RocketMQ 5.5.0 ConsumerOffsetManager#cloneOffset.
+
+        Raises
+        ------
+        OffsetsFullError
+            They would be more than are kept.
         """
         found = self._table.get((topic, source))
         if found is not None:
+            new = len(found) - len(self._table.get((topic, target), ()))
+            if new > 0:
+                self._check_room("", new)
             self._table[topic, target] = dict(found)
+            self._count += new
             self._changed = True
 
     def remove(self, group: str) -> None:
@@ -166,6 +241,7 @@ class Offsets:
             for place in [place for place in table if is_meant(place)]:
                 del table[place]
                 self._changed = True
+        self._recount()
 
     # ---- the whole
 

@@ -6,14 +6,14 @@ Source: RocketMQ 5.5.0 ProducerManager.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sys import getsizeof
 
 from rmqcore.broker.channel import Channel
+from rmqcore.broker.state.client_memory import ClientMemory
 from rmqcore.broker.state.clients import ClientChannelInfo, silent_clients
 
-MOST_GROUPS = 1_000
-"""Groups of one connection."""
-MOST_LETTERS = 1_024
-"""Of the name of a group or client that is kept."""
+_GROUP_BYTES = 600
+"""A group's tables and the entry of its name, without the name's letters."""
 
 
 class Producers:
@@ -23,10 +23,13 @@ class Producers:
     ----------
     timeout_ms : int
         A member that is silent for longer is gone.
+    memory : ClientMemory
+        Bounds what the members take.
     """
 
-    def __init__(self, timeout_ms: int) -> None:
+    def __init__(self, timeout_ms: int, memory: ClientMemory) -> None:
         self._timeout_ms = timeout_ms
+        self._memory = memory
         self._groups: dict[str, dict[Channel, ClientChannelInfo]] = {}
         self._of_channel: dict[Channel, set[str]] = {}
         self._by_client_id: dict[str, Channel] = {}
@@ -57,19 +60,23 @@ class Producers:
         return self._by_client_id.get(client_id)
 
     def register(self, group: str, client: ClientChannelInfo) -> None:
-        """Note a heartbeat of a member; what exceeds the bounds of its connection is not kept."""
+        """Note a heartbeat of a member.
+
+        Raises
+        ------
+        ClientMemoryError
+            The member does not fit into the broker's memory for clients; nothing is noted.
+        """
         channel = client.channel
-        names = self._of_channel.get(channel, set())
-        if group not in names and len(names) >= MOST_GROUPS:
-            return
-        if len(group) > MOST_LETTERS or len(client.client_id) > MOST_LETTERS:
-            return
-        self._of_channel.setdefault(channel, names).add(group)
-        members = self._groups.setdefault(group, {})
-        before = members.get(channel)
+        before = self._groups.get(group, {}).get(channel)
+        grown = _bytes_of(group, client) - (0 if before is None else _bytes_of(group, before))
+        if grown > 0:
+            self._memory.make_room(channel, grown)
+        self._memory.add(channel, grown)
+        self._of_channel.setdefault(channel, set()).add(group)
         if before is not None and before.client_id != client.client_id:
             self._forget_id(before)
-        members[channel] = client
+        self._groups.setdefault(group, {})[channel] = client
         self._by_client_id[client.client_id] = client.channel
 
     def unregister(self, group: str, channel: Channel) -> None:
@@ -77,6 +84,7 @@ class Producers:
         clients = self._groups.get(group, {})
         client = clients.pop(channel, None)
         if client is not None:
+            self._memory.add(channel, -_bytes_of(group, client))
             self._forget_id(client)
             names = self._of_channel[channel]
             names.discard(group)
@@ -100,3 +108,8 @@ class Producers:
             for client in silent_clients(clients.values(), now_ms, self._timeout_ms):
                 self.unregister(group, client.channel)
                 client.channel.close()
+
+
+def _bytes_of(group: str, client: ClientChannelInfo) -> int:
+    """About what a member of a group takes, and the group if it is the only one."""
+    return _GROUP_BYTES + 2 * getsizeof(group) + client.memory_bytes

@@ -5,10 +5,12 @@ Source: RocketMQ 5.5.0 BrokerStatsManager, StatsItem, StoreStatsService.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
 GROUP_GET_NUMS, GROUP_GET_SIZE = "GROUP_GET_NUMS", "GROUP_GET_SIZE"
@@ -25,7 +27,16 @@ NAMES = (
 )
 BETWEEN_TOPIC_AND_GROUP = "@"
 MINUTE_STEP_MS, HOUR_STEP_MS, DAY_STEP_MS = 10_000, 600_000, 3_600_000
+MINUTE_MOMENTS, HOUR_MOMENTS, DAY_MOMENTS = 7, 7, 25
 SECONDS_KEPT = 601
+IDLE_STEPS = 26 * DAY_STEP_MS // MINUTE_STEP_MS
+"""Steps of ten seconds after which a counter that was not counted up is forgotten: it is 0 for minute, hour and day alike."""
+_OF_BROKER = 2
+"""Names at the end of `NAMES` that have one counter each, of the broker itself."""
+Moment = tuple[int, int, int]
+"""Milliseconds since the epoch, value, times."""
+
+_LOG = logging.getLogger("rmqcore.broker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +51,28 @@ class StatsSnapshot:
 
 @dataclass(slots=True)
 class StatsItem:
-    """A counter, with what it was at some moments of the last minute, hour and day."""
+    """A counter, with what it was at some moments of the last minute, hour and day, and when it was last counted up.
+
+    The moments are lists, which take less than half of what deques do: there are many counters, and few moments of each.
+    """
 
     value: int = 0
     times: int = 0
-    minute: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=7))
-    hour: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=7))
-    day: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=25))
+    counted: int = 0
+    minute: list[Moment] = field(default_factory=list)
+    hour: list[Moment] = field(default_factory=list)
+    day: list[Moment] = field(default_factory=list)
 
-    def sample(self, moments: deque[tuple[int, int, int]], step_ms: int, now_ms: int) -> None:
+    def sample(self, moments: list[Moment], most: int, step_ms: int, now_ms: int) -> None:
         """Keep what the counter is now; before the first such moment it was 0."""
         if not moments:
             moments.append((now_ms - step_ms, 0, 0))
         moments.append((now_ms, self.value, self.times))
+        if len(moments) > most:
+            del moments[0]
 
 
-def snapshot(moments: deque[tuple[int, int, int]]) -> StatsSnapshot:
+def snapshot(moments: Sequence[Moment]) -> StatsSnapshot:
     """Give what was counted between the first and the last moment.
 
     Source: RocketMQ 5.5.0 StatsItem#computeStatsData.
@@ -112,6 +129,8 @@ class BrokerStats:
     now_ms : callable
     is_system : callable
         Whether RocketMQ itself uses a topic of this name.
+    most_items : int
+        Counters of topics and groups; above, the ones that were counted up the longest ago are forgotten.
 
     Attributes
     ----------
@@ -124,9 +143,15 @@ class BrokerStats:
     """
 
     def __init__(
-        self, cluster: str, now_ms: Callable[[], int], is_system: Callable[[str], bool]
+        self,
+        cluster: str,
+        now_ms: Callable[[], int],
+        is_system: Callable[[str], bool],
+        most_items: int,
     ) -> None:
         self._cluster = cluster
+        self._most_items = most_items
+        self._count = self._step = 0
         self._now_ms = now_ms
         self._is_system = is_system
         self._items: dict[str, dict[str, StatsItem]] = {name: {} for name in NAMES}
@@ -178,9 +203,33 @@ class BrokerStats:
         items = self._items[name]
         item = items.get(key)
         if item is None:
-            item = items[key] = StatsItem()
+            item = self._new_item(name, key)
         item.value += value
         item.times += 1
+        item.counted = self._step
+
+    def _new_item(self, name: str, key: str) -> StatsItem:
+        if self._count >= self._most_items:
+            self._forget_oldest(self._count - self._most_items * 9 // 10)
+        self._count += 1
+        item = self._items[name][key] = StatsItem()
+        return item
+
+    def _forget_oldest(self, many: int) -> None:
+        """Forget the counters that were counted up the longest ago; a tenth at once, as it takes a look at all."""
+        found = [
+            (item.counted, name, key)
+            for name in NAMES[:-_OF_BROKER]
+            for key, item in self._items[name].items()
+        ]
+        found.sort(key=itemgetter(0))
+        for _, name, key in found[:many]:
+            del self._items[name][key]
+        self._count -= min(many, len(found))
+        text = (
+            "%d counters of topics and groups are forgotten: there are more than maxStatsItems (%d)"
+        )
+        _LOG.warning(text, min(many, len(found)), self._most_items)
 
     def topic_deleted(self, topic: str) -> None:
         """Forget what was counted for a topic.
@@ -199,10 +248,11 @@ class BrokerStats:
         self._forget(lambda key: key.endswith(of_group))
 
     def _forget(self, goes: Callable[[str], bool]) -> None:
-        for name in NAMES[:-2]:
+        for name in NAMES[:-_OF_BROKER]:
             items = self._items[name]
             for key in [key for key in items if goes(key)]:
                 del items[key]
+                self._count -= 1
 
     # ---- the clock ----------------------------------------------------------------------------------
 
@@ -220,15 +270,26 @@ class BrokerStats:
             self.get_days.next_day()
         hour = now_ms - self._hour_ms >= HOUR_STEP_MS
         day = now_ms - self._day_ms >= DAY_STEP_MS
+        self._step += 1
         for items in self._items.values():
             for item in items.values():
-                item.sample(item.minute, MINUTE_STEP_MS, now_ms)
+                item.sample(item.minute, MINUTE_MOMENTS, MINUTE_STEP_MS, now_ms)
                 if hour:
-                    item.sample(item.hour, HOUR_STEP_MS, now_ms)
+                    item.sample(item.hour, HOUR_MOMENTS, HOUR_STEP_MS, now_ms)
                 if day:
-                    item.sample(item.day, DAY_STEP_MS, now_ms)
+                    item.sample(item.day, DAY_MOMENTS, DAY_STEP_MS, now_ms)
+        if hour:
+            self._forget_idle()
         self._hour_ms = now_ms if hour else self._hour_ms
         self._day_ms = now_ms if day else self._day_ms
+
+    def _forget_idle(self) -> None:
+        """Forget the counters that have counted nothing for longer than any span of time that is asked for."""
+        for name in NAMES[:-_OF_BROKER]:
+            items = self._items[name]
+            for key in [k for k, one in items.items() if self._step - one.counted > IDLE_STEPS]:
+                del items[key]
+                self._count -= 1
 
     # ---- asking -------------------------------------------------------------------------------------
 

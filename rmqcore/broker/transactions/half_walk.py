@@ -258,7 +258,9 @@ class HalfWalk:
                 _LOG.error("the check of transactions begins anew: %s", status)
                 return
         for topic, queue_offset in moved.items():
-            broker.offsets.commit(GROUP, topic, self._queue_id, queue_offset, broker.address)
+            broker.offsets.commit(
+                GROUP, topic, self._queue_id, queue_offset, broker.address, is_own=True
+            )
         self._memory.forget_before(self._half_offset)
 
     def _flush(self, then: Callable[[Any], object]) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.broker import FakeChannel, FakeLoop
+from support.broker import FakeChannel, FakeLoop, ample
 from support.eventually import eventually
 from support.served_broker import ServedBroker
 
+from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import in_background, pull_checks
 from rmqcore.broker.requests import handle
-from rmqcore.broker.state import groups, producers, queue_locks, topics
+from rmqcore.broker.state import groups, queue_locks, topics
+from rmqcore.broker.state.client_memory import ClientMemory, ClientMemoryError
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.producers import Producers
 from rmqcore.broker.state.queue_locks import LOCK_MAX_LIVE_TIME_MS, QueueLocks
@@ -118,24 +120,31 @@ def member(channel: FakeChannel, client_id: str = "c") -> ClientChannelInfo:
     return ClientChannelInfo(channel, client_id, LanguageCode.JAVA, 500, 0)
 
 
-def test_producer_groups_of_a_connection_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producers, "MOST_GROUPS", 3)
-    table, one, other = Producers(120_000), FakeChannel("1"), FakeChannel("2")
-    for number in range(5):
-        table.register(f"g{number}", member(one))
-    table.register("x" * (producers.MOST_LETTERS + 1), member(other))
-    table.register("g0", member(other, "x" * (producers.MOST_LETTERS + 1)))
-    table.register("g4", member(other))
-    assert set(table.groups()) == {"g0", "g1", "g2", "g4"}
+def test_producer_groups_of_a_connection_have_a_bound() -> None:
+    memory = ClientMemory(5_000, 1 << 40, Channel.close)
+    table, one, other = Producers(120_000, memory), FakeChannel("1"), FakeChannel("2")
+    beats = (table.register(f"g{number}", member(one)) for number in range(100))
+    with pytest.raises(ClientMemoryError, match="maxClientBytesPerConnection"):
+        list(beats)
+    kept = len(table.groups())
+    assert 3 <= kept <= 5
+    with pytest.raises(ClientMemoryError):
+        table.register("x" * 5_000, member(other))
+    with pytest.raises(ClientMemoryError):
+        table.register("g0", member(other, "x" * 5_000))
+    table.register("g0", member(one))
+    table.register(f"g{kept}", member(other))
+    assert set(table.groups()) == {f"g{number}" for number in range(kept + 1)}
     table.channel_closed(one)
-    assert set(table.groups()) == {"g4"}
+    assert set(table.groups()) == {f"g{kept}"}
     table.channel_closed(other)
     assert not table._of_channel
+    assert memory.total == 0
 
 
 def test_a_client_that_changes_its_id_leaves_none_behind() -> None:
     """Each heartbeat with another id of the client left an entry for ever."""
-    table, channel = Producers(120_000), FakeChannel()
+    table, channel = Producers(120_000, ample()), FakeChannel()
     for number in range(10):
         table.register("g", member(channel, f"id {number}"))
     assert table.find_channel("id 9") is channel

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 from rmqcore.broker.call import Call
 from rmqcore.broker.state.clients import ClientChannelInfo
+from rmqcore.broker.state.offsets import OffsetsFullError
 from rmqcore.broker.worker import WorkerBusyError
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreError
@@ -80,10 +81,14 @@ def _found(call: Call, group: str, done: Future[dict[MessageQueue, int]]) -> Non
         call.answer(call.respond(ResponseCode.SYSTEM_ERROR, str(error)))
         return
     offsets = done.result()
-    for queue, queue_offset in offsets.items():
-        call.broker.offsets.commit(
-            group, queue.topic, queue.queue_id, queue_offset, call.channel.peer
-        )
+    try:
+        for queue, queue_offset in offsets.items():
+            call.broker.offsets.commit(
+                group, queue.topic, queue.queue_id, queue_offset, call.channel.peer
+            )
+    except OffsetsFullError as full:
+        call.answer(call.respond(ResponseCode.SYSTEM_ERROR, str(full)))
+        return
     info = call.broker.consumers.group(group)
     if info is not None:
         for client in info.members().values():

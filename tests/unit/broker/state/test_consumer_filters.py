@@ -33,7 +33,7 @@ class Home:
 
     def open(self) -> ConsumerFilters:
         self.files = ConfigFiles(StorePaths(self.root), FakeLoop())
-        self.filters = ConsumerFilters(self.files, NOW_MS)
+        self.filters = ConsumerFilters(self.files, NOW_MS, 1 << 20)
         return self.filters
 
     def again(self) -> ConsumerFilters:
@@ -153,3 +153,36 @@ def test_a_file_that_cannot_be_read(home: Home, saved: Any) -> None:
     home.write(saved)
     assert home.open().get("g", "t") is not None
     assert f"{FILE}.bak was read instead" in home.files.problems[0]
+
+
+def test_filters_of_groups_that_are_gone_have_a_bound(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that came and went with other expressions each time filled the memory for a day."""
+    for number in range(1_000):
+        home.filters.register(f"g{number}", [wants("t", "a > 3 and " * 20 + "b = 1")], NOW_MS)
+        home.filters.unregister(f"g{number}", NOW_MS + number)
+    kept = len(home.filters)
+    assert 100 < kept < 300
+    assert home.filters.get("g999", "t") is not None
+    assert home.filters.get("g0", "t") is None
+    assert "more than maxDeadFilterBytes" in caplog.text
+    home.again()
+    assert len(home.filters) == kept
+    home.filters.register("g999", [wants("t", "a > 3 and " * 20 + "b = 1")], NOW_MS)
+    for number in range(1_000):
+        home.filters.register(f"h{number}", [wants("t", "a > 3 and " * 20 + "b = 1")], NOW_MS)
+        home.filters.unregister(f"h{number}", NOW_MS)
+    assert home.filters.get("g999", "t") is not None, "its group is there"
+    home.filters.clean(NOW_MS + FILTER_DATA_CLEAN_TIME_SPAN_MS)
+    assert len(home.filters) == 1
+
+
+def test_the_file_is_made_of_a_copy_by_its_thread(home: Home) -> None:
+    """The loop made all of it, a millisecond for each fifty filters."""
+    home.filters.register("g", [wants("t", "a > 3")], NOW_MS)
+    make = home.filters.snapshot()
+    home.filters.register("g", [wants("t", "a > 4", 6)], NOW_MS)
+    home.filters.register("h", [wants("t", "a > 5")], NOW_MS)
+    groups = make()["filterDataByTopic"]["t"]["groupFilterData"]
+    assert {name: one["expression"] for name, one in groups.items()} == {"g": "a > 3"}

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.broker import FakeChannel
 
+from rmqcore.broker.channel import Channel
 from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.state.client_memory import ClientMemory, ClientMemoryError
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.consumer_filters import ConsumerFilters
 from rmqcore.broker.state.consumers import BROADCASTING, CLUSTERING, Consumers
@@ -33,11 +35,26 @@ class NoFiles(ConfigFiles):
 class Members:
     """Consumers of a broker, and the connections that they come over."""
 
-    def __init__(self, *, notify: bool = True) -> None:
-        self.filters = ConsumerFilters(NoFiles(), 0)
-        self.consumers = Consumers(TIMEOUT_MS, notify=notify, filters=self.filters)
+    def __init__(
+        self,
+        *,
+        notify: bool = True,
+        most_of_connection: int = 1 << 40,
+        most_of_all: int = 1 << 40,
+    ) -> None:
+        self.evicted: list[str] = []
+        self.memory = ClientMemory(most_of_connection, most_of_all, self.evict)
+        self.filters = ConsumerFilters(NoFiles(), 0, 1 << 20)
+        self.consumers = Consumers(
+            TIMEOUT_MS, notify=notify, filters=self.filters, memory=self.memory
+        )
         self.channels: dict[str, FakeChannel] = {}
         self.now_ms = 1_000
+
+    def evict(self, channel: Channel) -> None:
+        self.evicted.append(channel.peer)
+        channel.close()
+        self.consumers.channel_closed(channel, self.now_ms)
 
     def channel(self, name: str) -> FakeChannel:
         return self.channels.setdefault(name, FakeChannel(name))
@@ -291,3 +308,79 @@ def test_any_sequence_is_as_a_slow_model_says(steps: list[tuple[object, ...]]) -
                 topic: (one.sub_version, one.sub_string)
                 for topic, one in found.subscriptions.items()
             } == group.wanted
+
+
+# ---- memory ----------------------------------------------------------------------------------------
+
+
+def wide(count: int, version: int = 1, letters: int = 100) -> list[SubscriptionData]:
+    return [
+        SubscriptionData(f"t{number}", "x" * letters, sub_version=version)
+        for number in range(count)
+    ]
+
+
+def test_subscriptions_of_a_connection_have_a_bound() -> None:
+    """A connection subscribed until the broker's memory was full, each heartbeat with another group."""
+    members = Members(most_of_connection=50_000)
+    groups = (members.beat("one", *wide(10), group=f"g{number}") for number in range(100))
+    with pytest.raises(ClientMemoryError, match="maxClientBytesPerConnection"):
+        list(groups)
+    kept = len(members.consumers.groups())
+    assert set(members.consumers.groups()) == {f"g{number}" for number in range(kept)}
+    assert 3 <= kept <= 6
+    assert members.memory.total <= 50_000
+    members.beat("one", *wide(10, version=2), group="g0")  # what it has may change
+    members.beat("one", group="g1")
+    members.beat("one", *wide(9), group="new")
+    members.consumers.channel_closed(members.channel("one"), 0)
+    assert members.memory.total == 0
+
+
+def test_the_connection_leaves_that_takes_most() -> None:
+    members = Members(most_of_connection=50_000, most_of_all=100_000)
+    for number in range(9):
+        members.beat("quiet", *wide(1), group=f"q{number}")
+    for number in range(3):
+        members.beat("large", *wide(10), group=f"l{number}")
+    for number in range(4):
+        members.beat(f"new {number}", *wide(10), group=f"n{number}")
+    assert members.memory.total <= 100_000
+    assert members.evicted == ["large"]
+    assert members.channel("large").closed
+    assert {name[0] for name in members.consumers.groups()} == {"q", "n"}
+    held = members.memory.held_by
+    assert sum(held(channel) for channel in members.channels.values()) == members.memory.total
+
+
+def test_a_heartbeat_that_would_take_most_is_refused() -> None:
+    members = Members(most_of_all=50_000)
+    for name in ("a", "b", "c"):
+        members.beat(name, *wide(10), group=name)
+    with pytest.raises(ClientMemoryError, match="maxClientBytes\\)"):
+        members.beat("d", *wide(40), group="d")
+    assert members.evicted == []
+    assert set(members.consumers.groups()) == {"a", "b", "c"}
+
+
+def test_subscriptions_count_for_a_member_that_stays() -> None:
+    members = Members()
+    members.beat("one", *wide(10))
+    members.beat("two", *wide(10))
+    one, two = members.channel("one"), members.channel("two")
+    held = members.memory.held_by
+    assert held(one) < held(two) < members.memory.total
+    members.consumers.unregister("g", two, now_ms=0)
+    assert held(one) == members.memory.total > 1_000
+    assert held(two) == 0
+    members.consumers.unregister("g", one, now_ms=0)
+    assert members.memory.total == 0
+
+
+def test_expressions_count_with_what_is_compiled_of_them() -> None:
+    sizes = []
+    for kind in ("TAG", SQL92):
+        members = Members()
+        members.beat("one", SubscriptionData("t", "a > 1 and b < 2", expression_type=kind))
+        sizes.append(members.memory.total)
+    assert sizes[1] > sizes[0] + 500

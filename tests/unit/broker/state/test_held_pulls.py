@@ -23,6 +23,8 @@ from rmqcore.broker.state.held_pulls import (
 )
 from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Listening
 
+MOST_BYTES = 10_000_000
+
 
 class Queues:
     """The queues of a store, as far as held pulls see them."""
@@ -51,15 +53,34 @@ class Queues:
             callback(arrivals)
 
 
+def held_pull(channel: FakeChannel, max_offset: int, run: Callable[[], object]) -> HeldPull:
+    """Make a pull that wants all messages and is never refused."""
+
+    def refuse() -> None:
+        raise AssertionError("there is room")
+
+    return HeldPull(
+        channel,
+        "t",
+        0,
+        max_offset,
+        wants=lambda _: True,
+        run=run,
+        refuse=refuse,
+        memory_bytes=1_000,
+    )
+
+
 class Broker:
     """Held pulls with all that they need, and a list of those that were answered."""
 
     def __init__(self) -> None:
         self.loop = FakeLoop()
         self.queues = Queues()
-        self.held = HeldPulls(self.loop, self.queues, self.loop.clock)
+        self.held = HeldPulls(self.loop, self.queues, self.loop.clock, MOST_BYTES)
         self.channel = FakeChannel()
         self.answered: list[str] = []
+        self.refused: list[str] = []
 
     def hold(
         self,
@@ -70,6 +91,7 @@ class Broker:
         timeout_ms: int = 15_000,
         channel: FakeChannel | None = None,
         seen: int | None = None,
+        memory_bytes: int = 1_000,
     ) -> None:
         end = self.queues.max_offset("t", queue_id) if seen is None else seen
         pull = HeldPull(
@@ -79,6 +101,8 @@ class Broker:
             end,
             wants=wants,
             run=lambda: self.answered.append(name),
+            refuse=lambda: self.refused.append(name),
+            memory_bytes=memory_bytes,
         )
         self.held.hold(pull, timeout_ms)
 
@@ -244,7 +268,7 @@ def test_what_one_answer_raises_hurts_no_other(caplog: pytest.LogCaptureFixture)
     def fail() -> None:
         raise ValueError("no answer")
 
-    broker.held.hold(HeldPull(broker.channel, "t", 0, 0, wants=lambda _: True, run=fail), 1000)
+    broker.held.hold(held_pull(broker.channel, 0, fail), 1000)
     broker.hold("a", wants=refuse)
     broker.hold("b")
     broker.queues.come("t", 0, 1)
@@ -270,10 +294,7 @@ def test_thousands_that_are_woken_at_once_keep_nobody_waiting() -> None:
 def test_a_pull_that_is_held_again_by_its_answer() -> None:
     """The answer of one pull may bring the next one of the same client, which waits for what comes behind."""
     broker = Broker()
-    pull = HeldPull(
-        broker.channel, "t", 0, 0, wants=lambda _: True, run=lambda: broker.hold("next")
-    )
-    broker.held.hold(pull, 1000)
+    broker.held.hold(held_pull(broker.channel, 0, lambda: broker.hold("next")), 1000)
     broker.queues.come("t", 0, 1)
     broker.loop.run()
     assert broker.answered == []
@@ -363,7 +384,7 @@ def test_beside_threads_no_message_is_missed(tmp_path: Path) -> None:
     count = 3000
     loop = FakeLoop()
     with rmqcore.open(tmp_path, mapped_file_size_commit_log=1 << 20) as store:
-        held, channel = HeldPulls(loop, store, loop.clock), FakeChannel()
+        held, channel = HeldPulls(loop, store, loop.clock, MOST_BYTES), FakeChannel()
         seen = 0
         begins = 0
 
@@ -376,7 +397,7 @@ def test_beside_threads_no_message_is_missed(tmp_path: Path) -> None:
                 loop.call_soon_threadsafe(pull)
             elif seen < count:
                 begins += 1
-                one = HeldPull(channel, "t", 0, end, wants=lambda _: True, run=pull)
+                one = held_pull(channel, end, pull)
                 held.hold(one, 3_600_000)
 
         def store_all() -> None:
@@ -393,3 +414,26 @@ def test_beside_threads_no_message_is_missed(tmp_path: Path) -> None:
         thread.join()
         assert begins > 0
         assert len(held) == 0
+
+
+def test_above_the_bound_pulls_of_the_connection_are_refused_that_holds_most() -> None:
+    """A connection held pulls until the broker's memory was full, whatever others needed."""
+    broker, greedy, quiet = Broker(), FakeChannel("greedy"), FakeChannel("quiet")
+    size = MOST_BYTES // 10
+    broker.hold("q0", channel=quiet, memory_bytes=size)
+    for number in range(9):
+        broker.hold(f"g{number}", channel=greedy, memory_bytes=size)
+    assert broker.refused == []
+    broker.hold("g9", channel=greedy, memory_bytes=size)
+    assert broker.refused == ["g9"], "it holds most itself"
+    broker.hold("q1", channel=quiet, memory_bytes=size)
+    assert broker.refused == ["g9", "g0"], "its oldest one makes room"
+    broker.queues.come("t", 0, 1)
+    broker.loop.run()
+    assert sorted(broker.answered) == [*(f"g{number}" for number in range(1, 9)), "q0", "q1"]
+    broker.hold("more", channel=greedy, memory_bytes=MOST_BYTES)
+    broker.held.channel_closed(greedy)
+    broker.hold("last", channel=quiet, memory_bytes=MOST_BYTES)
+    broker.hold("too large", channel=FakeChannel("3"), memory_bytes=MOST_BYTES + 1)
+    assert broker.refused == ["g9", "g0", "too large"]
+    assert len(broker.held) == 1

@@ -10,10 +10,12 @@ import pytest
 from support.broker import FakeLoop
 
 from rmqcore.broker.config_files import ConfigFiles
-from rmqcore.broker.state.offsets import FILE, UPDATE_VERSION_STEP, Offsets
+from rmqcore.broker.state.offsets import FILE, UPDATE_VERSION_STEP, Offsets, OffsetsFullError
 from rmqcore.disk.consumer_offsets import read_consumer_offsets
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreFormatError
+
+MOST = 1_000
 
 
 class Home:
@@ -23,13 +25,13 @@ class Home:
         self.root = root
         self.loop = FakeLoop()
         self.files = ConfigFiles(StorePaths(root), self.loop)
-        self.offsets = Offsets(self.files, self.loop.clock)
+        self.offsets = Offsets(self.files, self.loop.clock, most=MOST)
 
     def again(self) -> Offsets:
         self.offsets.save_if_changed()
         self.files.close()
         self.files = ConfigFiles(StorePaths(self.root), self.loop)
-        self.offsets = Offsets(self.files, self.loop.clock)
+        self.offsets = Offsets(self.files, self.loop.clock, most=MOST)
         return self.offsets
 
 
@@ -140,7 +142,7 @@ def test_with_light_queues_all_offsets_are_in_the_file_that_java_reads(tmp_path:
     file.parent.mkdir()
     file.write_text(json.dumps(LMQ))
     files = ConfigFiles(StorePaths(tmp_path), FakeLoop())
-    offsets = Offsets(files, FakeLoop().clock, lmq=True)
+    offsets = Offsets(files, FakeLoop().clock, lmq=True, most=MOST)
     assert offsets.query("g", "T", 0) == 8
     assert offsets.query("%LMQ%light", "T", 0) == 4
     offsets.commit("g", "T", 0, 9)
@@ -163,7 +165,7 @@ def test_a_broker_whose_enable_lmq_was_changed_forgets_no_group(tmp_path: Path, 
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / other).write_text(json.dumps(LMQ))
     files = ConfigFiles(StorePaths(tmp_path), FakeLoop())
-    offsets = Offsets(files, FakeLoop().clock, lmq=lmq)
+    offsets = Offsets(files, FakeLoop().clock, lmq=lmq, most=MOST)
     assert offsets.query("g", "T", 0) == 8
     assert files.problems == [f"{own} is missing, and the offsets of {other} are continued there"]
     offsets.save_if_changed()
@@ -176,10 +178,45 @@ def test_a_broker_whose_enable_lmq_was_changed_forgets_no_group(tmp_path: Path, 
 def test_a_snapshot_has_the_groups_of_its_time(tmp_path: Path) -> None:
     loop = FakeLoop()
     files = ConfigFiles(StorePaths(tmp_path), loop)
-    offsets = Offsets(files, loop.clock)
+    offsets = Offsets(files, loop.clock, most=MOST)
     offsets.commit("g", "t", 0, 1)
     make = offsets.snapshot()
     offsets.commit("other", "t", 0, 1)
     offsets.commit("g", "t", 1, 5)
     assert make()["offsetTable"] == {"t@g": {"0": 1, "1": 5}}, "each offset is one of then or later"
     files.close()
+
+
+def test_offsets_have_a_bound(home: Home) -> None:
+    """A client committed for each group and queue that has a name, and the broker kept all of it."""
+    offsets = home.offsets
+    greedy = "127.0.0.1:1"
+    commits = (offsets.commit("g", "t", number, 5, greedy) for number in range(MOST))
+    with pytest.raises(OffsetsFullError, match="maxConsumerOffsets"):
+        list(commits)
+    made = len(offsets.queues("g", "t"))
+    assert made == MOST * 9 // 10
+    offsets.commit("g", "t", 0, 6, greedy)
+    for number in range(MOST - made):
+        offsets.commit("h", "t", number, 5, f"127.0.0.1:{2 + number // 5}")
+    with pytest.raises(OffsetsFullError):
+        offsets.commit("i", "t", 0, 5, "127.0.0.1:900")
+    with pytest.raises(OffsetsFullError):
+        offsets.clone("g", "i", "t")
+    offsets.commit("own", "t", 0, 5, is_own=True)
+    offsets.remove("h")
+    offsets.commit("i", "t", 0, 5, "127.0.0.1:900")
+    assert offsets.query("i", "t", 0) == 5
+    offsets.client_closed(greedy)
+    offsets.commit("i", "t", 1, 5, greedy)
+    again = home.again()
+    assert again.query("own", "t", 0) == 5
+    assert len(again.queues("g", "t")) == made
+
+
+def test_offsets_of_pulls_have_a_bound(home: Home) -> None:
+    for number in range(3 * MOST):
+        home.offsets.note_pull(f"g{number % 1500}", "t", number, 7)
+    assert home.offsets.query_pull("g1499", "t", 3 * MOST - 1) == 7
+    assert home.offsets.query_pull("g0", "t", 0) == -1
+    assert sum(map(len, home.offsets._pulled.values())) <= MOST

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.broker import FakeChannel
+from support.broker import FakeChannel, ample
 
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.producers import Producers
@@ -16,7 +16,7 @@ def client(channel: FakeChannel, at_ms: int = 0) -> ClientChannelInfo:
 
 
 def test_members_come_and_go() -> None:
-    producers = Producers(TIMEOUT_MS)
+    producers = Producers(TIMEOUT_MS, ample())
     one, two = FakeChannel("1"), FakeChannel("2")
     producers.register("g", client(one))
     producers.register("g", client(two))
@@ -32,7 +32,7 @@ def test_members_come_and_go() -> None:
 
 
 def test_each_member_is_asked_in_turn_and_none_that_is_closed() -> None:
-    producers = Producers(TIMEOUT_MS)
+    producers = Producers(TIMEOUT_MS, ample())
     channels = [FakeChannel(str(number)) for number in range(3)]
     for channel in channels:
         producers.register("g", client(channel))
@@ -43,7 +43,7 @@ def test_each_member_is_asked_in_turn_and_none_that_is_closed() -> None:
 
 
 def test_silence_drops() -> None:
-    producers = Producers(TIMEOUT_MS)
+    producers = Producers(TIMEOUT_MS, ample())
     old, new = FakeChannel("1"), FakeChannel("2")
     producers.register("g", client(old))
     producers.register("g", client(new, 1))
@@ -53,7 +53,7 @@ def test_silence_drops() -> None:
 
 
 def test_a_client_is_found_by_what_it_calls_itself() -> None:
-    producers = Producers(TIMEOUT_MS)
+    producers = Producers(TIMEOUT_MS, ample())
     before, after = FakeChannel("1"), FakeChannel("2")
     producers.register("g", ClientChannelInfo(before, "c", LanguageCode.JAVA, 513, 0))
     producers.register("g", ClientChannelInfo(after, "c", LanguageCode.JAVA, 513, 0))

@@ -19,13 +19,15 @@ from rmqcore.broker.state.stats import (
     snapshot,
 )
 
+MOST_ITEMS = 1_000
+
 
 class Counted:
     """Counters with a clock, which are sampled as a broker does it."""
 
     def __init__(self) -> None:
         self.loop = FakeLoop()
-        self.stats = BrokerStats("c", self.loop.clock, lambda topic: topic == "system")
+        self.stats = BrokerStats("c", self.loop.clock, lambda topic: topic == "system", MOST_ITEMS)
 
     def pass_seconds(self, seconds: int) -> None:
         for second in range(1, seconds + 1):
@@ -118,7 +120,7 @@ def test_rates(counted: Counted) -> None:
 
 def test_what_is_kept_does_not_grow_with_time(counted: Counted) -> None:
     counted.stats.topic_put("t", 1, 1)
-    counted.pass_seconds(100_000)
+    counted.pass_seconds(26 * 3_600)
     item = counted.stats.item(TOPIC_PUT_NUMS, "t")
     assert item is not None
     assert (len(item.minute), len(item.hour), len(item.day)) == (7, 7, 25)
@@ -157,3 +159,37 @@ def test_what_is_deleted_is_forgotten(counted: Counted) -> None:
     for name in (GROUP_GET_NUMS, GROUP_GET_SIZE, SNDBCK_PUT_NUMS):
         assert stats.keys(name) == ["t2@g2"]
     assert stats.keys(BROKER_PUT_NUMS) == ["c"]
+
+
+def test_counters_that_rest_for_longer_than_a_day_are_forgotten(counted: Counted) -> None:
+    """Each pair of topic and group that was ever read had its counters until the broker ended."""
+    counted.stats.group_get("g", "t", 1, 1)
+    counted.stats.topic_put("t", 1, 1)
+    for _ in range(28):
+        counted.pass_seconds(3_600)
+        counted.stats.topic_put("t", 1, 1)
+    assert counted.stats.item(GROUP_GET_NUMS, "t@g") is None
+    assert counted.stats.item(GROUP_GET_SIZE, "t@g") is None
+    assert counted.stats.item(TOPIC_PUT_NUMS, "t") is not None
+
+
+def test_above_the_bound_the_counters_go_that_rest_for_longest(
+    counted: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted.stats.broker_put(1)
+    counted.stats.send_back("old", "t")
+    counted.pass_seconds(10)
+    counted.stats.send_back("new", "t")
+    counted.pass_seconds(10)
+    for number in range(10 * MOST_ITEMS):
+        counted.stats.send_back(f"g{number}", "t")
+        counted.stats.send_back("new", "t")
+        if number % 100 == 0:
+            counted.pass_seconds(10)
+    assert counted.stats.item(SNDBCK_PUT_NUMS, "t@old") is None
+    assert counted.stats.item(SNDBCK_PUT_NUMS, "t@new") is not None
+    assert len(counted.stats.keys(SNDBCK_PUT_NUMS)) <= MOST_ITEMS
+    assert counted.stats.item(BROKER_PUT_NUMS, "c") is not None
+    assert "more than maxStatsItems (1000)" in caplog.text
+    counted.stats.topic_deleted("t")
+    assert counted.stats.keys(SNDBCK_PUT_NUMS) == []

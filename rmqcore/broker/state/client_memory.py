@@ -1,0 +1,106 @@
+"""How much memory the heartbeats of each connection take, and which connection must leave when all of them take too much.
+
+Source: rmqcore's own; RocketMQ keeps whatever its clients send.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from sys import getsizeof
+
+from rmqcore.broker.channel import Channel
+from rmqcore.remoting.bodies.heartbeat import SubscriptionData
+
+_SUBSCRIPTION_BYTES = 600
+"""A subscription and its places in tables, without its texts."""
+_CODE_BYTES = 64
+_FILTER_BYTES, _FILTER_BYTES_PER_LETTER = 500, 24
+"""Of a compiled SQL92 expression; measured were 12 to 20 bytes per letter."""
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class ClientMemoryError(ValueError):
+    """A heartbeat has more groups, subscriptions or expressions than the broker keeps."""
+
+
+class ClientMemory:
+    """The bytes that groups, members and subscriptions take, by connection. Used by the loop's thread only.
+
+    Parameters
+    ----------
+    most_of_connection, most_of_all : int
+        Bytes.
+    evict : callable
+        Closes a connection and forgets all that it had; it is called with the one that holds most.
+    """
+
+    def __init__(
+        self, most_of_connection: int, most_of_all: int, evict: Callable[[Channel], object]
+    ) -> None:
+        self._most_of_connection = most_of_connection
+        self._most_of_all = most_of_all
+        self._evict = evict
+        self._held: dict[Channel, int] = {}
+        self.total = 0
+
+    def held_by(self, channel: Channel) -> int:
+        """Bytes that a connection holds."""
+        return self._held.get(channel, 0)
+
+    def make_room(self, channel: Channel, size: int) -> None:
+        """See that `size` bytes more fit; connections that hold more than `channel` then would are closed, the largest first.
+
+        Raises
+        ------
+        ClientMemoryError
+            They do not fit.
+        """
+        wanted = self.held_by(channel) + size
+        if wanted > self._most_of_connection:
+            raise ClientMemoryError(
+                f"the groups and subscriptions of this connection take {wanted:,} bytes, at most "
+                f"{self._most_of_connection:,} are kept (maxClientBytesPerConnection)"
+            )
+        while self.total + size > self._most_of_all:
+            largest = max(self._held, key=self._held.__getitem__, default=channel)
+            if self.held_by(largest) <= wanted:
+                raise ClientMemoryError(
+                    f"the groups and subscriptions of all connections take {self.total:,} bytes, at most "
+                    f"{self._most_of_all:,} are kept (maxClientBytes)"
+                )
+            _LOG.warning(
+                "%s: its groups and subscriptions take %d bytes, the most of all connections, which take more than "
+                "maxClientBytes (%d) together; the connection is closed",
+                largest.peer,
+                self.held_by(largest),
+                self._most_of_all,
+            )
+            self._evict(largest)
+            self._forget(largest)
+
+    def add(self, channel: Channel, size: int) -> None:
+        """Count bytes that a connection holds from now on; a negative number is no longer held."""
+        held = self.held_by(channel) + size
+        self.total += size
+        if held:
+            self._held[channel] = held
+        else:
+            self._held.pop(channel, None)
+
+    def _forget(self, channel: Channel) -> None:
+        """Hold nothing for a connection that left, so that no loop waits for what it did not give back."""
+        self.total -= self._held.pop(channel, 0)
+
+
+def subscription_bytes(wanted: SubscriptionData, *, is_sql: bool) -> int:
+    """Estimate what a subscription takes; with `is_sql` its compiled expression too."""
+    size = _SUBSCRIPTION_BYTES + getsizeof(wanted.topic) + getsizeof(wanted.sub_string)
+    size += getsizeof(wanted.tags) + sum(map(getsizeof, wanted.tags))
+    size += getsizeof(wanted.codes) + _CODE_BYTES * len(wanted.codes)
+    return size + (filter_bytes(wanted.sub_string) if is_sql else 0)
+
+
+def filter_bytes(expression: str) -> int:
+    """Estimate what a compiled SQL92 expression takes."""
+    return _FILTER_BYTES + _FILTER_BYTES_PER_LETTER * len(expression)
