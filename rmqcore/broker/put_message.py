@@ -20,21 +20,18 @@ from rmqcore.config_values import parse_delay_levels
 from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed, waits
 from rmqcore.errors import ShortageError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
+from rmqcore.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES
 from rmqcore.remoting.names import RETRY_PREFIX
 from rmqcore.rocketmq_versions import readable_records
 from rmqcore.status import PutMessageStatus
 from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.units import INT_MAX, INT_MIN
 
 Then = Callable[[PutResult], object]
-DELAY = "DELAY"
-REAL_TOPIC = "REAL_TOPIC"
-REAL_QUEUE_ID = "REAL_QID"
-TIMER_PROPERTIES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 _NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
 _TIMER_OUT = "TIMER_OUT_MS"
 _MOST_TOPIC_BYTES, _MOST_RETRY_TOPIC_BYTES = 127, 255
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
-_INT_LIMIT = 1 << 31
 _LOG = logging.getLogger("rmqcore.broker")
 # Whatever the others are, the store has said why, and says it again to the next one.
 _NOT_SERVED = (StoreClosedError, StoreFailedError, ShortageError)
@@ -100,7 +97,7 @@ def refusal(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
 
     Source: RocketMQ 5.5.0 HookUtils#checkBeforePutMessage, #checkInnerBatch.
     """
-    if broker.store.config.broker_role == "SLAVE" or broker.disk_guard.is_full():
+    if broker.store.config.takes_no_puts or broker.disk_guard.is_full():
         return PutMessageStatus.SERVICE_NOT_AVAILABLE
     topic = message.topic
     most = _MOST_RETRY_TOPIC_BYTES if topic.startswith(RETRY_PREFIX) else _MOST_TOPIC_BYTES
@@ -169,7 +166,7 @@ def delay_level(properties: Mapping[str, str]) -> int:
     if text is None:
         return 0
     level = int(text) if _INT.fullmatch(text) else None
-    if level is None or not -_INT_LIMIT <= level < _INT_LIMIT:
+    if level is None or not INT_MIN <= level <= INT_MAX:
         raise ValueError(f"property DELAY is {text[:40]!r}, expected a whole number of 32 bits")
     return level
 
@@ -200,7 +197,7 @@ def _when_safe(
         return
     store = broker.store
     asks = []
-    if store.config.flush_disk_type == "SYNC_FLUSH":
+    if store.config.syncs_puts:
         asks.append(store.on_flushed)
     if replicas_needed(store.config) > MASTER_ALONE:
         asks.append(store.on_replicated)

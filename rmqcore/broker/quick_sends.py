@@ -49,7 +49,7 @@ class QuickSends:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._appender = broker.store.plain_appender
-        self._waits = broker.store.config.flush_disk_type == "SYNC_FLUSH"
+        self._waits = broker.store.config.syncs_puts
         self._settings: BrokerSettings | None = None
         self._kernel: SendKernel | None = None
         broker.topics.watch = self.topic_changed

@@ -40,7 +40,7 @@ class Services:
         self._group_commit: GroupCommit | None = None
         self._flush: Service
         self._deadlines = Deadlines(store)
-        if store.config.flush_disk_type == "SYNC_FLUSH":
+        if store.config.syncs_puts:
             self._flush = self._group_commit = GroupCommit(store, wakeups, self._reput)
             allocate = Allocate(store)
         else:

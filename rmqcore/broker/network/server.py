@@ -309,7 +309,7 @@ async def _start(
     if bound.vip is not None:
         await _listen(bound.vip, connections, broker, stack)
     ha_slave = None
-    if store.config.broker_role == "SLAVE":
+    if store.config.is_slave:
         ha_slave = HaSlave(broker, registration, from_first=ports.ha_from_first)
         stack.push_async_callback(ha_slave.stop)
         ha_slave.start()

@@ -19,8 +19,7 @@ from rmqcore.engine.log.log_space import FileStep, LogSpace, Step
 from rmqcore.engine.log.mapped_files import find_mapped_files
 from rmqcore.errors import StoreClosedError, is_of_the_system
 from rmqcore.rocketmq_versions import readable_records
-
-PAGE = 4096
+from rmqcore.units import PAGE
 
 
 class CommitLog:
@@ -78,7 +77,7 @@ class CommitLog:
             self.appender,
             check_in_place=check_in_place,
             warm=config.warm_maped_file_enable,
-            follows=config.broker_role == "SLAVE" and not config.duplication_enable,
+            follows=config.takes_no_puts,
         )
         # Taken before the space lock where both are (`log_space` says why).
         self._file_lock = Mutex(calls)

@@ -29,6 +29,7 @@ from rmqcore.engine.dispatch.multi_dispatch import pairs
 from rmqcore.engine.recovery.aside import Aside, given_up
 from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, distinct
 from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
+from rmqcore.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqcore.system_topics import LMQ_PREFIX
 
 Progress = Callable[[int, int], object]
@@ -415,9 +416,9 @@ def names_queue(
 
 def light_offsets(view: MessageView, place: Place) -> list[int]:
     """The queue offsets that a message names for itself in one of its further queues."""
-    names = view.properties.get("INNER_MULTI_DISPATCH", "")
+    names = view.properties.get(INNER_MULTI_DISPATCH, "")
     if not names:
         return []
     own_id = 0 if place[0].startswith(LMQ_PREFIX) else view.queue_id
-    found = pairs(names, view.properties.get("INNER_MULTI_QUEUE_OFFSET", ""))
+    found = pairs(names, view.properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
     return [offset for name, offset in found if (name, own_id) == place]

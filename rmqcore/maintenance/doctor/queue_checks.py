@@ -14,6 +14,7 @@ from rmqcore.maintenance.retention.unread import Position, positions
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
+from rmqcore.property_names import INNER_MULTI_DISPATCH
 
 
 class _QueueEnd(NamedTuple):
@@ -93,7 +94,7 @@ def _misnamed(patient: Patient, one: _QueueEnd) -> Evidence | None:
     place = one.queue.topic, one.queue.queue_id
     if view is None or view.queue_offset != one.max_offset - 1:
         return None
-    if (view.topic, view.queue_id) == place or "INNER_MULTI_DISPATCH" in view.properties:
+    if (view.topic, view.queue_id) == place or INNER_MULTI_DISPATCH in view.properties:
         return None
     return Evidence(
         patient.shown(one.queue.directory),
