@@ -102,7 +102,7 @@ class Services:
         """
         self._stopped = True
         # A launch that has begun ends first; one that is still to come starts nothing.
-        self._launching.run(bool)
+        self._launching.run(lambda: None)
         for service in self._all:
             service.stop()
 

@@ -337,11 +337,6 @@ class IndexService:
         """The files, oldest first."""
         return self._state[0]
 
-    @property
-    def total_size(self) -> int:
-        """Sum of the sizes of all files, in bytes."""
-        return sum(file.file_size for file in self.files)
-
     # ---- to disk, and away ----------------------------------------------------------------------
 
     def flush_full(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from typing import TypeVarTuple
 
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.put.appender import Appender
@@ -20,6 +21,8 @@ from rmqcore.engine.log.mapped_files import find_mapped_files
 from rmqcore.errors import StoreClosedError, is_of_the_system
 from rmqcore.rocketmq_versions import readable_records
 from rmqcore.units import PAGE
+
+_Given = TypeVarTuple("_Given")
 
 
 class CommitLog:
@@ -126,7 +129,7 @@ class CommitLog:
         OSError
             The disk has no room, or refuses.
         """
-        self._file_lock.run(self._space_lock.run, self._space.begin_at, start)
+        self._with_space(self._space.begin_at, start)
 
     @property
     def holds_nothing(self) -> bool:
@@ -280,12 +283,16 @@ class CommitLog:
 
     def close(self) -> None:
         """Delete a file made ahead that holds nothing, and let go of all files. The appender is stopped, the log flushed."""
-        self._file_lock.run(self._space_lock.run, self._space.drop_unused)
+        self._with_space(self._space.drop_unused)
         self.files.replace(())
 
     def release(self) -> None:
         """Let go of all files and their descriptors; the appender is stopped. A view that somebody holds keeps its mapping."""
-        self._file_lock.run(self._space_lock.run, self._flush_lock.run, self._release)
+        self._with_space(self._flush_lock.run, self._release)
+
+    def _with_space(self, function: Callable[[*_Given], object], *args: *_Given) -> None:
+        """Call a function with the locks of files and of space, taken in this order (`log_space` says why)."""
+        self._file_lock.run(self._space_lock.run, function, *args)
 
     def _release(self) -> None:
         self._released = True

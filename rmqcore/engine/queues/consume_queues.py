@@ -411,7 +411,7 @@ class ConsumeQueues:
         self,
         min_phy_offset: int,
         *,
-        pause: Callable[[], bool] = bool,
+        pause: Callable[[], bool] = lambda: False,
         on_error: Callable[[OSError], object] = raise_it,
     ) -> dict[Path, int]:
         """Delete leading files whose last entry's message is below the log's first byte, and correct the min offsets.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import Place
 
@@ -45,7 +47,7 @@ class Misnamed:
 
 
 def misnamed_at_the_end(
-    log: heal.Log, log_end: int, queues: heal.Queues, queue: ConsumeQueue, end: int
+    log: CommitLog, log_end: int, queues: ConsumeQueues, queue: ConsumeQueue, end: int
 ) -> list[Misnamed]:
     """Find the last entries of a queue whose records name another queue and have no entry there.
 
@@ -81,7 +83,7 @@ def misnamed_at_the_end(
     return found
 
 
-def _leads_to(queues: heal.Queues, place: Place, queue_offset: int, phy_offset: int) -> bool:
+def _leads_to(queues: ConsumeQueues, place: Place, queue_offset: int, phy_offset: int) -> bool:
     """Whether a queue has its entry at a place for the record at a CommitLog offset."""
     queue = queues.find(*place)
     if queue is None or queue.first_file < 0:
