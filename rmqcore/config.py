@@ -25,11 +25,12 @@ from rmqcore.broker_conf import (
     wrong_in_file,
 )
 from rmqcore.broker_keys import IGNORED_KEYS
-from rmqcore.config_values import INT_MAX, PATHS, check_extra, check_value, parse_delay_levels
+from rmqcore.config_values import PATHS, check_extra, check_value, parse_delay_levels
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 from rmqcore.report import Report
 from rmqcore.shown.html_tables import values_html
+from rmqcore.units import INT_MAX
 from rmqcore.unused_settings import UNUSED, warn_unused
 
 
@@ -228,7 +229,7 @@ class MessageStoreConfig(Report):
         ):
             if size > INT_MAX:
                 raise SettingError(sizes, f"a file of {size} bytes, Java maps at most {INT_MAX}")
-        if self.for_version is not None and self.broker_role == "SLAVE":
+        if self.for_version is not None and self.is_slave:
             raise SettingError(
                 ("for_version", "broker_role"),
                 "the log of a SLAVE is the log of its master, byte for byte: set for_version at the master",
@@ -260,6 +261,38 @@ class MessageStoreConfig(Report):
     def delay_levels_ms(self) -> tuple[int, ...]:
         """Delays of the levels 1, 2, ... in milliseconds."""
         return parse_delay_levels(self.message_delay_level)
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether this store follows a master: `broker_role` is SLAVE."""
+        return self.broker_role == "SLAVE"
+
+    @property
+    def takes_no_puts(self) -> bool:
+        """Whether the store refuses puts: the log of a slave is its master's, unless `duplication_enable` says otherwise.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 HookUtils#checkBeforePutMessage.
+        """
+        return self.is_slave and not self.duplication_enable
+
+    @property
+    def syncs_puts(self) -> bool:
+        """Whether a put is answered after its bytes are on disk: `flush_disk_type` is SYNC_FLUSH."""
+        return self.flush_disk_type == "SYNC_FLUSH"
+
+    @property
+    def corrects_offsets(self) -> bool:
+        """Whether a get names the offset to continue at when the one asked for is outside the queue.
+
+        A slave leaves that to its master, which may have more messages, unless `offset_check_in_slave` is set.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 DefaultMessageStore#nextOffsetCorrection.
+        """
+        return not self.is_slave or self.offset_check_in_slave
 
     @property
     def consume_queue_file_size(self) -> int:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 
 from rmqcore.errors.arguments import SettingError
 from rmqcore.rocketmq_versions import parse_version
+from rmqcore.units import DAY_MS, HOUR_MS, INT_MAX, LONG_MAX, MINUTE_MS, SECOND_MS
 
 CHOICES = {
     "flush_disk_type": ("ASYNC_FLUSH", "SYNC_FLUSH"),
     "broker_role": ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
 }
-DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+DELAY_UNITS_MS = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 NOT_IN_JAVA = frozenset(
     {
         "for_version",
@@ -23,8 +24,6 @@ NOT_IN_JAVA = frozenset(
 )
 """Fields that RocketMQ does not have."""
 PATHS = ("store_path_root_dir", "store_path_commit_log", "read_only_commit_log_store_paths")
-INT_MAX = (1 << 31) - 1
-LONG_MAX = (1 << 63) - 1
 # Java longs; every other number is a Java int.
 LONGS = frozenset(
     {"flush_delay_offset_interval", "os_page_cache_busy_time_out_mills", "recover_check_bytes"}

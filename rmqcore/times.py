@@ -6,20 +6,19 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from rmqcore.errors.near_names import nearest
+from rmqcore.units import DAY_MS, EPOCH, HOUR_MS, LONG_MAX, MINUTE_MS, SECOND_MS, WEEK_MS
 
 ACCEPTED = "epoch milliseconds, ISO 8601 (2026-11-21T08:00:00+08:00) or yyyy-MM-dd#HH:mm:ss:SSS"
 ACCEPTED_BY_A_CLOCK = f"now, today, yesterday, a time ago (30s 5m 1h 2d 1w 1h30m), a time of today (09:30), {ACCEPTED}"
 """What `parse_time` takes when it is told what time it is."""
-MAX_MS = 2**63 - 1
 
 _CLOCK = r"(?P<clock>\d\d:\d\d(?::\d\d(?:[.,](?P<part>\d{1,9})|:(?P<ms>\d{3}))?)?)"
 _TIME = re.compile(
     rf"(?P<day>\d{{4}}-\d\d-\d\d)(?:[T #]{_CLOCK}(?P<zone>Z|[+-]\d\d:?\d\d)?)?", re.ASCII
 )
 _AGO = re.compile(r"((?:\d{1,12}[smhdw])+)(?: ago)?", re.ASCII)
-_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_UNIT_MS = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": WEEK_MS}
 _DAYS_BACK = {"today": 0, "yesterday": 1}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = None) -> int:
@@ -44,7 +43,7 @@ def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = 
     words = text.strip()
     accepted = ACCEPTED if now is None else ACCEPTED_BY_A_CLOCK
     if re.fullmatch(r"\d+", words, re.ASCII):
-        if int(words) > MAX_MS:
+        if int(words) > LONG_MAX:
             raise ValueError(f"{text!r} has no room in 64 bits; times are {accepted}")
         return int(words)
     try:
@@ -92,4 +91,4 @@ def _by_the_calendar(words: str, zone: tzinfo | None) -> int | None:
 
 def milliseconds(moment: datetime) -> int:
     """Give milliseconds since 1970, rounded up; a moment without a zone is in that of this process."""
-    return -((_EPOCH - moment.astimezone(UTC)) // timedelta(milliseconds=1))
+    return -((EPOCH - moment.astimezone(UTC)) // timedelta(milliseconds=1))

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_LONG = 1 << 63
+from rmqcore.units import LONG_MAX
+
 _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
@@ -32,8 +33,8 @@ class Attribute:
             if value not in self.values:
                 among = ", ".join(sorted(self.values))
                 raise ValueError(f"value is not in set: [{among}]")
-        elif not _WHOLE.fullmatch(value) or not self.least <= int(value) < _LONG:
-            raise ValueError(f"value is not in range({self.least}, {_LONG - 1})")
+        elif not _WHOLE.fullmatch(value) or not self.least <= int(value) <= LONG_MAX:
+            raise ValueError(f"value is not in range({self.least}, {LONG_MAX})")
 
 
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {

@@ -6,7 +6,6 @@ Source: RocketMQ 5.5.0 BrokerController.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 from rmqcore.broker.channel import Channel, Loop, Timer
@@ -32,6 +31,7 @@ from rmqcore.broker.state.topics import TopicConfigs
 from rmqcore.broker.state.uniq_keys import UniqKeys
 from rmqcore.broker.transactions.service import Transactions
 from rmqcore.broker.worker import Worker
+from rmqcore.clock import wall_clock_ms
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqcore.remoting.said_once import SaidOnce
@@ -112,7 +112,7 @@ class Broker:
         self.loop = loop
         self.address = address
         self.store_host = store_host or address
-        self.now_ms = now_ms or _wall_clock_ms
+        self.now_ms = now_ms or wall_clock_ms
         self.puts_in_flight = 0
         self.said_once = SaidOnce(_LOG)
         self.find_route: FindRoute = self._own_route
@@ -254,7 +254,3 @@ class _Repeated:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -21,21 +21,18 @@ from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed, waits
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import ShortageError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
+from rmqcore.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES
 from rmqcore.remoting.names import RETRY_PREFIX
 from rmqcore.rocketmq_versions import readable_records
 from rmqcore.status import PutMessageStatus
 from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.units import INT_MAX, INT_MIN
 
 Then = Callable[[PutResult], object]
-DELAY = "DELAY"
-REAL_TOPIC = "REAL_TOPIC"
-REAL_QUEUE_ID = "REAL_QID"
-TIMER_PROPERTIES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 _NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
 _TIMER_OUT = "TIMER_OUT_MS"
 _MOST_TOPIC_BYTES, _MOST_RETRY_TOPIC_BYTES = 127, 255
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
-_INT_LIMIT = 1 << 31
 _LOG = logging.getLogger("rmqcore.broker")
 # Whatever the others are, the store has said why, and says it again to the next one.
 _NOT_SERVED = (StoreClosedError, StoreFailedError, ShortageError)
@@ -101,7 +98,7 @@ def refusal(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
 
     Source: RocketMQ 5.5.0 HookUtils#checkBeforePutMessage, #checkInnerBatch.
     """
-    if broker.store.config.broker_role == "SLAVE" or broker.disk_guard.is_full():
+    if broker.store.config.takes_no_puts or broker.disk_guard.is_full():
         return PutMessageStatus.SERVICE_NOT_AVAILABLE
     topic = message.topic
     most = _MOST_RETRY_TOPIC_BYTES if topic.startswith(RETRY_PREFIX) else _MOST_TOPIC_BYTES
@@ -170,7 +167,7 @@ def delay_level(properties: Mapping[str, str]) -> int:
     if text is None:
         return 0
     level = int(text) if _INT.fullmatch(text) else None
-    if level is None or not -_INT_LIMIT <= level < _INT_LIMIT:
+    if level is None or not INT_MIN <= level <= INT_MAX:
         raise ValueError(f"property DELAY is {text[:40]!r}, expected a whole number of 32 bits")
     return level
 
@@ -216,7 +213,7 @@ def _when_safe(
 
 def asks_others(store: MessageStore) -> bool:
     """Return whether a message that waits is answered only once the disk (SYNC_FLUSH) or followers (SYNC_MASTER) have it."""
-    return store.config.flush_disk_type == "SYNC_FLUSH" or _asks_followers(store)
+    return store.config.syncs_puts or _asks_followers(store)
 
 
 def _asks_followers(store: MessageStore) -> bool:
@@ -226,7 +223,7 @@ def _asks_followers(store: MessageStore) -> bool:
 def safe_offset(store: MessageStore) -> int:
     """Return the CommitLog offset up to which messages are where they must be: on disk, and at enough followers."""
     safe = store.max_phy_offset
-    if store.config.flush_disk_type == "SYNC_FLUSH":
+    if store.config.syncs_puts:
         safe = min(safe, store.flushed_phy_offset)
     if _asks_followers(store):
         safe = min(safe, store.replicated_offset)
@@ -278,7 +275,7 @@ class _Waiting:
         """Ask all for the end of the messages."""
         store = self._broker.store
         asks = []
-        if store.config.flush_disk_type == "SYNC_FLUSH":
+        if store.config.syncs_puts:
             asks.append(store.on_flushed)
         if _asks_followers(store):
             asks.append(store.on_replicated)

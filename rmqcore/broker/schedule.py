@@ -76,7 +76,7 @@ class ScheduleMessages:
         """Read how far the levels were delivered, and deliver from there on; a slave leaves that to its master."""
         broker = self._broker
         self._offsets.load()
-        if broker.store.config.broker_role == "SLAVE":
+        if broker.store.config.is_slave:
             return
         for level in self._levels:
             level.queue_offset = self._inside(level, self._offsets.get(level.number))

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from rmqcore.broker_conf import field_of, java_name, parse_value
 from rmqcore.errors.arguments import SettingError
+from rmqcore.units import DAY_MS, INT_MAX, LONG_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,18 +157,17 @@ NOT_SERVED = frozenset(
 )
 """Keys that are not passed over: a broker that asks nobody who they are must not take a configuration that wants it."""
 _TYPES = {field.name: str(field.type) for field in fields(BrokerSettings)}
-_DAY_MS = 86_400_000
 _RANGES = {
-    "broker_id": (0, (1 << 63) - 1),
+    "broker_id": (0, LONG_MAX),
     "broker_permission": (0, 7),
     "default_topic_queue_nums": (1, 1024),
-    "transaction_time_out": (0, 365 * _DAY_MS),
-    "transaction_check_interval": (10, 365 * _DAY_MS),
-    "transaction_check_max": (0, (1 << 31) - 1),
-    "short_polling_time_mills": (1, _DAY_MS),
-    "max_ha_transfer_byte_in_second": (1, (1 << 63) - 1),
-    "channel_expired_timeout": (1_000, _DAY_MS),
-    "flush_consumer_offset_interval": (10, _DAY_MS),
+    "transaction_time_out": (0, 365 * DAY_MS),
+    "transaction_check_interval": (10, 365 * DAY_MS),
+    "transaction_check_max": (0, INT_MAX),
+    "short_polling_time_mills": (1, DAY_MS),
+    "max_ha_transfer_byte_in_second": (1, LONG_MAX),
+    "channel_expired_timeout": (1_000, DAY_MS),
+    "flush_consumer_offset_interval": (10, DAY_MS),
     "register_name_server_period": (10, 60_000),
     "max_client_bytes": (1 << 16, 1 << 40),
     "max_client_bytes_per_connection": (1 << 16, 1 << 40),

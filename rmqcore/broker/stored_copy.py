@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqcore.message import Message, MessageView
+from rmqcore.property_names import REAL_QUEUE_ID, REAL_TOPIC
 
 
 def copy_of(
@@ -41,7 +42,7 @@ def real_place(view: MessageView) -> tuple[str, int]:
         Its properties do not say so.
     """
     properties = view.properties
-    topic, queue_id = properties.get("REAL_TOPIC"), properties.get("REAL_QID", "")
+    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID, "")
     if topic is None or not (queue_id.isascii() and queue_id.isdigit() and len(queue_id) <= 9):
         raise ValueError(
             f"the message at {view.phy_offset} has REAL_TOPIC {topic!r} and REAL_QID {queue_id[:40]!r}"

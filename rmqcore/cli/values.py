@@ -14,7 +14,6 @@ import typer
 
 from rmqcore.errors.near_names import did_you_mean
 
-MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 MOST_PORT = 65535
 
 Words = TypeVar("Words", bound=StrEnum)

@@ -35,10 +35,11 @@ from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.names import SYSTEM_GROUP_PREFIX
 from rmqcore.remoting.request_fields import Value
 from rmqcore.system_topics import DEFAULT_TOPIC, SYSTEM_GROUPS
+from rmqcore.units import LONG_MAX
 
 LOOK_AGAIN_SECONDS = 0.05
 """Between two looks whether name servers know a new topic."""
-MOST_TIME_MS = (1 << 63) - 1
+MOST_TIME_MS = LONG_MAX
 StoreTime = int | Literal["first", "last"]
 
 

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
@@ -19,6 +18,7 @@ from rmqcore.client.events import Events, OnEvent
 from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.remote import Answer, Remote
 from rmqcore.client.routes import Routes, route_of_new_topic
+from rmqcore.clock import wall_clock_ms
 from rmqcore.errors import ClientClosedError, ClientError
 from rmqcore.errors.arguments import check_texts, wrong_type
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
@@ -396,8 +396,3 @@ def _addresses(namesrv: str | Iterable[str]) -> list[str]:
 
 def _nothing(*_: object) -> None:
     """Take what nobody wants to know."""
-
-
-def wall_clock_ms() -> int:
-    """Return milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000

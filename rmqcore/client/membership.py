@@ -15,9 +15,10 @@ from rmqcore.client import broker_questions
 from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.deadlines import deadline
 from rmqcore.client.events import OnEvent
-from rmqcore.client.instance import ClientInstance, wall_clock_ms
+from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.validators import check_group
+from rmqcore.clock import wall_clock_ms
 from rmqcore.errors import ClientError, NotReachedError, RefusedError, RequestError
 from rmqcore.errors.arguments import check_texts
 from rmqcore.remoting.allocation import allocate_averagely

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rmqcore.errors.arguments import wrong_type
+from rmqcore.units import INT_MAX, LONG_MAX
 
 FILE_NAME_DIGITS = 20
 PATH_SPLITTER = ","
-MAX_OFFSET = (1 << 63) - 1
-MAX_QUEUE_ID = (1 << 31) - 1
+MAX_OFFSET = LONG_MAX
+MAX_QUEUE_ID = INT_MAX
 READ_BY_URL = "rmqcore.read, scan, duckdb_view, fsck, export and stats read a store there"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRETS_OF_URL = re.compile(r"(?<=://)[^/]*@|[?].*", re.DOTALL)

@@ -292,8 +292,8 @@ class StoreReader(StoreFrames):
             )
             return cast("Iterator[Batch]", walk.run())
 
-        read_check = ColumnScan(chosen, batch_rows=batch_rows, batch_bytes=batch_bytes)
-        del read_check  # so wrong numbers raise here, not in the middle of a stream
+        # Wrong numbers raise here, not in the middle of a stream.
+        ColumnScan(chosen, batch_rows=batch_rows, batch_bytes=batch_bytes)
         return BatchStream(chosen, read)
 
     def batches_and_views(

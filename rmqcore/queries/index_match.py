@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-INT32_MAX = 0x7FFFFFFF
+from rmqcore.units import INT_MAX
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -90,7 +90,7 @@ def time_diffs(store_timestamps_ms: Int64, begin_timestamp_ms: int) -> Int64:
         return np.zeros(len(store_timestamps_ms), np.int64)
     with np.errstate(over="ignore"):
         diff_ms: Int64 = store_timestamps_ms - np.int64(begin_timestamp_ms)
-    return np.where(diff_ms < 0, 0, np.clip(diff_ms // 1000, 0, INT32_MAX))
+    return np.where(diff_ms < 0, 0, np.clip(diff_ms // 1000, 0, INT_MAX))
 
 
 def holds(ordered: Int64, values: Int64) -> Flags:

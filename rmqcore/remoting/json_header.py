@@ -12,12 +12,12 @@ from rmqcore.errors import ProtocolError
 from rmqcore.java_json import parse_json, shown_value
 from rmqcore.remoting.codes import LanguageCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.units import INT_MAX, INT_MIN
 
 PART = "JSON header"
 MAX_DEPTH = 8
 # Made once: json.dumps would make one for each header.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def decode_json_header(data: bytes) -> RemotingCommand:
@@ -72,14 +72,14 @@ def _wrong(field: str, expected: str, found: object) -> ProtocolError:
 
 
 def _checked(number: int, field: str) -> int:
-    if not _INT_MIN <= number <= _INT_MAX:
+    if not INT_MIN <= number <= INT_MAX:
         raise ValueError(f"{field} is {number}, expected an int of 32 bits")
     return int(number)
 
 
 def _int(found: dict[str, Any], name: str, default: int | None) -> int:
     value = found.get(name, default)
-    if type(value) is not int or not _INT_MIN <= value <= _INT_MAX:
+    if type(value) is not int or not INT_MIN <= value <= INT_MAX:
         raise _wrong(name, "an int of 32 bits", value)
     return value
 

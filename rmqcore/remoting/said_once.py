@@ -9,10 +9,11 @@ import logging
 from collections.abc import Hashable
 
 from rmqcore.remoting.command import RemotingCommand, code_name
+from rmqcore.units import HOUR_MS
 
 MOST_SAID = 256
 """Different lines of one kind per `AGAIN_AFTER_MS`."""
-AGAIN_AFTER_MS = 3_600_000
+AGAIN_AFTER_MS = HOUR_MS
 
 
 class SaidOnce:

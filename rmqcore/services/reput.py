@@ -28,7 +28,7 @@ class Reput(Service):
     def __init__(self, store: StoreSteps, wakeups: Wakeups) -> None:
         super().__init__(store)
         self._wakeups = wakeups
-        self._sync = store.config.flush_disk_type == "SYNC_FLUSH"
+        self._sync = store.config.syncs_puts
         # What each caller of `wait` waits for, by the lock that it waits at. Only single steps are made with it: no interrupt
         # halves them.
         self._waiters: dict[LockType, int] = {}

@@ -40,7 +40,7 @@ class Services:
         self._group_commit: GroupCommit | None = None
         self._flush: Service
         self._deadlines = Deadlines(store)
-        if store.config.flush_disk_type == "SYNC_FLUSH":
+        if store.config.syncs_puts:
             self._flush = self._group_commit = GroupCommit(store, wakeups, self._reput)
             allocate = Allocate(store)
         else:
@@ -102,7 +102,7 @@ class Services:
         """
         self._stopped = True
         # A launch that has begun ends first; one that is still to come starts nothing.
-        self._launching.run(bool)
+        self._launching.run(lambda: None)
         for service in self._all:
             service.stop()
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 from rmqcore.shown.plain_text import printable, printable_lines
+from rmqcore.units import EPOCH
 
 SHOWN_ROWS = 50
 """How many items of a list a notebook shows; `as_dict` has them all."""
 SHOWN_TEXT = 400
 """How many characters of a text in a table."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMES_NO_AMOUNT = ("offset", "magic", "crc", "flag", "code", "_id")
 """Parts of names of numbers that nobody counts: they have no commas, so that they can be copied into a call."""
 
@@ -80,7 +80,7 @@ def shown(name: str, value: object) -> str:
 def utc_time(timestamp_ms: int) -> str:
     """Give a time in UTC; the number where there is no such time: 0 stands for none, and no calendar has all others."""
     try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+        moment = EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
         return str(timestamp_ms)
     return (

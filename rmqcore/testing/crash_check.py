@@ -11,6 +11,7 @@ import rmqcore
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.message import Message
 from rmqcore.offline.fsck import fsck
+from rmqcore.property_names import WAIT
 from rmqcore.testing.verdict import broken, hold
 
 TINY: dict[str, Any] = {
@@ -56,7 +57,7 @@ def body_of(number: int) -> bytes:
 def make_message(number: int, *, topics: int = 2, queues: int = 2, wait: bool = True) -> Message:
     """Message number `number`."""
     topic, queue_id = f"T{number % topics}", number // topics % queues
-    properties = {} if wait else {"WAIT": "false"}
+    properties = {} if wait else {WAIT: "false"}
     return Message(
         topic, body_of(number), queue_id, keys=(f"K{number}",), tags="A", properties=properties
     )

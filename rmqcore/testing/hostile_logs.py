@@ -21,6 +21,7 @@ from rmqcore._native.format.layout import (
     body_pos,
 )
 from rmqcore.message import Message
+from rmqcore.units import PAGE
 
 BODY_POS = body_pos(0)
 
@@ -30,8 +31,6 @@ how long the body of the header before is."""
 
 HOLE = 2 << 20
 """From page to page of `sparse`."""
-
-PAGE = 4096
 
 
 def record(pos: int, body: bytes = b"") -> bytes:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 PARTS = {"commitlog": 6, "consumequeue": 6, "index": 3, "checkpoint": 2, "abort": 1}
 """What is damaged, and how often."""
-DERIVED = tuple(part for part in PARTS if part != "commitlog")
 KINDS = {"flip": 4, "zeros": 3, "noise": 3, "gone": 3, "cut": 2, "folder": 1}
 
 

@@ -218,5 +218,22 @@ def test_a_config_can_be_hashed_and_compared() -> None:
     assert hash(MessageStoreConfig(extra={"a": "1"})) == hash(MessageStoreConfig())
 
 
+@pytest.mark.parametrize("role", ["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"])
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("checks", [False, True])
+def test_what_a_role_means(role: str, duplicates: bool, checks: bool) -> None:
+    config = MessageStoreConfig(
+        broker_role=role, duplication_enable=duplicates, offset_check_in_slave=checks
+    )
+    assert config.is_slave == (role == "SLAVE")
+    assert config.takes_no_puts == (role == "SLAVE" and not duplicates)
+    assert config.corrects_offsets == (role != "SLAVE" or checks)
+
+
+@pytest.mark.parametrize(("mode", "syncs"), [("ASYNC_FLUSH", False), ("SYNC_FLUSH", True)])
+def test_puts_wait_for_the_disk_under_sync_flush(mode: str, syncs: bool) -> None:
+    assert MessageStoreConfig(flush_disk_type=mode).syncs_puts == syncs
+
+
 def test_the_kernels_default_delays_are_those_of_the_config() -> None:
     assert DEFAULT_DELAY_LEVELS.delays_ms == MessageStoreConfig().delay_levels_ms

@@ -16,10 +16,10 @@ from rmqcore.broker.handlers.send_checks import (
     with_topic,
 )
 from rmqcore.broker.put_message import store_batch
-from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.codec import decode_batch
 from rmqcore.errors import CorruptMessageError, RequestError
 from rmqcore.message import Message
+from rmqcore.property_names import UNIQ_KEY
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand

@@ -202,7 +202,7 @@ def _offset_moved(
 ) -> tuple[ResponseCode, int]:
     """Let the master alone move a client's offset: a slave may only be late."""
     config = call.broker.store.config
-    is_right = config.broker_role != "SLAVE" or config.offset_check_in_slave
+    is_right = config.corrects_offsets
     _LOG.warning(
         "%s: group %s, topic %s, queue %d: pulled at %d, the queue has %d to %d%s",
         call.channel.peer,

@@ -73,7 +73,7 @@ def check_pull(broker: Broker, pull: Pull, peer: str) -> PullOrder:
     PullRefused
     """
     settings = broker.settings
-    if broker.store.config.broker_role == "SLAVE" and not settings.slave_read_enable:
+    if broker.store.config.is_slave and not settings.slave_read_enable:
         remark = "[REJECTREQUEST]system busy, start flow control for a while"
         raise PullRefused(ResponseCode.SYSTEM_BUSY, remark)
     if not settings.broker_permission & READ:

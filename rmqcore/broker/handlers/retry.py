@@ -19,10 +19,10 @@ from rmqcore.broker.handlers.send_checks import (
     forbidden_by_broker,
     refused_as_slave,
 )
-from rmqcore.broker.put_message import DELAY, store_message
+from rmqcore.broker.put_message import store_message
 from rmqcore.broker.stored_copy import copy_of
-from rmqcore.engine.store.put_waits import WAIT
 from rmqcore.message import Message, MessageView
+from rmqcore.property_names import DELAY, RETRY_TOPIC, WAIT
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -31,7 +31,6 @@ from rmqcore.remoting.names import dlq_topic, retry_topic
 from rmqcore.status import PutMessageStatus
 from rmqcore.system_topics import SCHEDULE_TOPIC
 
-RETRY_TOPIC = "RETRY_TOPIC"
 """The property that has the topic which the message was first sent to."""
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 _LEAST_LEVEL = 3

@@ -23,10 +23,10 @@ from rmqcore.broker.handlers.send_checks import (
     sys_flag_in,
     with_topic,
 )
-from rmqcore.broker.put_message import DELAY, delay_level, store_message
-from rmqcore.broker.state.uniq_keys import UNIQ_KEY
-from rmqcore.broker.transactions.messages import PREPARED, half_of
+from rmqcore.broker.put_message import delay_level, store_message
+from rmqcore.broker.transactions.messages import half_of
 from rmqcore.message import Message
+from rmqcore.property_names import DELAY, PREPARED, UNIQ_KEY
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand

@@ -101,7 +101,7 @@ def _why_not_now(broker: Broker) -> str:
             f"the broker's disk is full [{broker.disk_guard.describe()}], messages are put to the slave, "
             "message store has been shut down, etc."
         )
-    if broker.store.config.broker_role == "SLAVE":
+    if broker.store.config.takes_no_puts:
         return "service not available now: messages are put to the slave"
     return (
         "service not available now: the store could not take the message, and takes messages again"

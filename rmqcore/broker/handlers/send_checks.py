@@ -40,7 +40,7 @@ Step = Callable[[TopicConfig], RemotingCommand | None]
 
 def refused_as_slave(call: Call) -> RemotingCommand | None:
     """Refuse a send where this broker is a slave, before anything of it is looked at."""
-    if call.broker.store.config.broker_role == "SLAVE":
+    if call.broker.store.config.is_slave:
         return call.respond(ResponseCode.SYSTEM_BUSY, _BUSY)
     return None
 

@@ -43,7 +43,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 def end_transaction(call: Call) -> RemotingCommand | None:
     """Do what the producer says; where it does not know yet there is no answer."""
-    if call.broker.store.config.broker_role == "SLAVE":
+    if call.broker.store.config.is_slave:
         return call.respond(ResponseCode.SLAVE_NOT_AVAILABLE)
     end = call.fields.number("commitOrRollback")
     if end not in (sysflag.TRANSACTION_COMMIT, sysflag.TRANSACTION_ROLLBACK):

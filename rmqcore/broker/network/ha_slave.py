@@ -376,7 +376,7 @@ class _Line:
     def _ask_for_flush(self) -> None:
         """Be woken when what came is on disk: under SYNC_FLUSH it is reported then, not before."""
         end = self._store.max_phy_offset
-        if self._asked_to < end and self._store.config.flush_disk_type == "SYNC_FLUSH":
+        if self._asked_to < end and self._store.config.syncs_puts:
             self._asked_to = end
             if self._store.flushed_phy_offset < end:
                 self._store.on_flushed(end, self._ring)

@@ -333,7 +333,7 @@ async def _start(
     if bound.vip is not None:
         await _listen(bound.vip, connections, broker, stack)
     ha_slave = None
-    if store.config.broker_role == "SLAVE":
+    if store.config.is_slave:
         ha_slave = HaSlave(
             broker,
             registration,

@@ -32,6 +32,7 @@ from rmqcore.broker.sql92.expressions import (
 from rmqcore.broker.sql92.lexer import Kind, Lexer, Token
 from rmqcore.broker.sql92.values import Long, compare
 from rmqcore.errors import FilterExpressionError
+from rmqcore.units import INT_MAX, LONG_MAX
 
 MAX_NESTED = 60
 """Brackets, signs and NOTs in each other."""
@@ -225,10 +226,10 @@ class Parser:
 
     def _decimal(self, word: Token) -> int:
         digits = word.text.rstrip("lL")
-        if len(digits) > 19 or int(digits) >= 1 << 63:
+        if len(digits) > 19 or int(digits) > LONG_MAX:
             self._refuse(word, "a number of at most 64 bits", digits[:40])
         number = int(digits)
-        return number if number < 1 << 31 else Long(number)
+        return number if number <= INT_MAX else Long(number)
 
     def _double(self, word: Token) -> float:
         number = float(word.text)

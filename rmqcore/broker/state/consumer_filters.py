@@ -18,12 +18,13 @@ from rmqcore.broker.state.client_memory import filter_bytes
 from rmqcore.errors import FilterExpressionError
 from rmqcore.remoting.bodies.heartbeat import SQL92, TAG, SubscriptionData
 from rmqcore.remoting.bodies.json_object import JsonObject
+from rmqcore.units import DAY_MS
 
 FILE = "consumerFilter.json"
 SAVE_PERIOD_MS = 10_000
 DEAD_BEFORE_START_MS = 30_000
 """How long a group counts as gone when a broker starts, where it was there when the file was written."""
-FILTER_DATA_CLEAN_TIME_SPAN_MS = 24 * 3_600_000
+FILTER_DATA_CLEAN_TIME_SPAN_MS = DAY_MS
 """How long the filter of a group stays that is gone."""
 _Entry = tuple[str, str, str, int, int, int]
 """Group, topic, expression, clientVersion, bornTime, deadTime."""

@@ -13,10 +13,11 @@ from typing import Protocol, TypeVar
 
 from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Listening
+from rmqcore.units import DAY_MS
 
 TICK_MS = 20
 """Deadlines are rounded up to whole ticks: pulls that end in one tick share its timer."""
-LONGEST_MS = 86_400_000
+LONGEST_MS = DAY_MS
 """A pull is not held for longer, whatever it asks for."""
 CHECK_PERIOD_MS = 5_000
 """So often all queues with held pulls are looked at, as in Java."""

@@ -13,8 +13,6 @@ from itertools import count
 
 from rmqcore.message import pack_host
 
-UNIQ_KEY = "UNIQ_KEY"
-"""The property that holds it."""
 _PORT_SIZE = 4
 
 

@@ -14,7 +14,6 @@ from rmqcore import codec
 from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.put_message import append_message, is_final, refusal
-from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
 from rmqcore.broker.transactions.marks import TransactionMarks, consumed_offset
 from rmqcore.broker.transactions.messages import (
@@ -31,18 +30,19 @@ from rmqcore.broker.transactions.messages import (
 )
 from rmqcore.broker.transactions.steps import Ask, Steps, get_when_warm
 from rmqcore.message import Message, MessageView
+from rmqcore.property_names import UNIQ_KEY
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
 from rmqcore.status import PutMessageStatus
 from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from rmqcore.units import HOUR_MS
 
 MOST_MS = 60_000
 """A round ends after so long, and the next one goes on."""
 WAIT_FOR_MARKS_S = 1.0
 _HALVES_AT_ONCE = 32
-_HOUR_MS = 3_600_000
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -137,7 +137,7 @@ class HalfWalk:
 
     def _is_too_old(self, half: MessageView) -> bool:
         hours = self._broker.store.config.file_reserved_time
-        return self._broker.now_ms() - half.born_timestamp_ms > hours * _HOUR_MS
+        return self._broker.now_ms() - half.born_timestamp_ms > hours * HOUR_MS
 
     def _give_up(
         self, half: MessageView, properties: dict[str, str]

@@ -7,16 +7,14 @@ DefaultTransactionalMessageCheckListener#toMessageExtBrokerInner.
 from __future__ import annotations
 
 from rmqcore import sysflag
-from rmqcore.broker.put_message import REAL_QUEUE_ID, REAL_TOPIC, delay_level
-from rmqcore.broker.state.uniq_keys import UNIQ_KEY
+from rmqcore.broker.put_message import delay_level
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.engine.store.put_waits import WAIT
 from rmqcore.message import Message, MessageView
+from rmqcore.property_names import PREPARED, REAL_QUEUE_ID, REAL_TOPIC, TAGS, UNIQ_KEY, WAIT
 from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
 GROUP = "CID_RMQ_SYS_TRANS"
 """The group whose offsets say how far the transactions were checked."""
-PREPARED = "TRAN_MSG"
 PRODUCER_GROUP = "PGROUP"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
@@ -128,7 +126,7 @@ def done_message(queue_id: int, text: str, address: str, now_ms: int) -> Message
         TRANS_OP_HALF_TOPIC,
         text.encode(),
         queue_id,
-        properties={"TAGS": DONE_TAG, WAIT: "true"},
+        properties={TAGS: DONE_TAG, WAIT: "true"},
         born_timestamp_ms=now_ms,
         born_host=address,
         store_host=address,

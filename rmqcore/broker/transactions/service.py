@@ -39,7 +39,7 @@ class Transactions:
 
     def start(self) -> None:
         """Begin to check halves, each `transaction_check_interval`; a slave leaves that to its master."""
-        if self._broker.store.config.broker_role == "SLAVE":
+        if self._broker.store.config.is_slave:
             return
         self._broker.every(self._broker.settings.transaction_check_interval, self.check)
 

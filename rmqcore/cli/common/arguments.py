@@ -13,20 +13,21 @@ import typer
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.output import ReportFormat, RowFormat, human_bytes
 from rmqcore.cli.names import complete_topic
-from rmqcore.cli.values import MAX_INT32, MAX_INT64, choice, whole_number
+from rmqcore.cli.values import choice, whole_number
 from rmqcore.disk.paths import is_url, shown_url
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.remote.store_url import file_path
 from rmqcore.times import parse_time
+from rmqcore.units import INT_MAX, INT_MIN, LONG_MAX
 
-queue_id_option = whole_number(-(2**31), MAX_INT32)
+queue_id_option = whole_number(INT_MIN, INT_MAX)
 """Parses a queue id, 32 bits signed as on disk."""
-count_option = whole_number(1, MAX_INT32)
+count_option = whole_number(1, INT_MAX)
 """Parses the most messages that an answer may have."""
-offset_option = whole_number(0, MAX_INT64)
+offset_option = whole_number(0, LONG_MAX)
 """Parses a queue offset or CommitLog offset."""
-body_bytes_option = whole_number(1, MAX_INT64, "a whole number of bytes")
+body_bytes_option = whole_number(1, LONG_MAX, "a whole number of bytes")
 READ_BY_URL = "info, stats, cat, get, query, lookup, fsck and export"
 """Verbs that take an `AnyStore`."""
 
@@ -130,7 +131,7 @@ Drop = Annotated[
     typer.Option(
         "--drop",
         metavar="N",
-        parser=whole_number(0, MAX_INT64),
+        parser=whole_number(0, LONG_MAX),
         help="With --apply: the number of entries that may be lost, as the error without it says.",
         show_default=False,
     ),

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
+from rmqcore.units import DAY_MS, HOUR_MS, MINUTE_MS
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 HEIGHT = 5
 LEAST_COLUMNS = 10
-DAY_MS = 86_400_000
 
 
 def short_count(value: float) -> str:
@@ -125,8 +125,8 @@ def duration(ms: float | None) -> str:
         return f"{sign}{size / 1000:.1f} s"
     for unit, small, wide, narrow in (
         ("min", "s", 60_000, 1000),
-        ("h", "min", 3_600_000, 60_000),
-        ("d", "h", DAY_MS, 3_600_000),
+        ("h", "min", HOUR_MS, MINUTE_MS),
+        ("d", "h", DAY_MS, HOUR_MS),
     ):
         if size < wide * (60 if unit == "min" else 48 if unit == "h" else float("inf")):
             rest = int(size % wide // narrow)

@@ -18,10 +18,10 @@ from rmqcore.maintenance.retention.report import (
     RetentionReport,
     UnreadForecast,
 )
+from rmqcore.units import DAY_MS
 
 MAX_ROWS = 40
 """How many rows of a table a terminal shows; the JSON has all."""
-DAY_MS = 86_400_000
 
 
 def print_retention(report: RetentionReport, *, wide: bool = False) -> None:

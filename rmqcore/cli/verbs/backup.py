@@ -15,15 +15,16 @@ from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.report_table import facts
 from rmqcore.cli.stores.store_settings import store_settings
-from rmqcore.cli.values import MAX_INT32, whole_number
+from rmqcore.cli.values import whole_number
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.backup.backup import backup as back_up
 from rmqcore.maintenance.backup.report import BackupReport, Way
+from rmqcore.units import INT_MAX
 
 MIB = 1 << 20
 SHOWN = 5
 
-_mebibytes = whole_number(1, MAX_INT32, "a whole number of MiB")
+_mebibytes = whole_number(1, INT_MAX, "a whole number of MiB")
 
 
 def backup(

@@ -34,7 +34,7 @@ from rmqcore.cli.typed.body_pattern import (
 from rmqcore.cli.typed.line_template import FormatOrTemplate
 from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
-from rmqcore.cli.values import MAX_INT64, whole_number
+from rmqcore.cli.values import whole_number
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import (
@@ -46,11 +46,12 @@ from rmqcore.offline.export.message_rows import (
 from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.reader import StoreReader
+from rmqcore.units import LONG_MAX
 
 Limit = Annotated[
     int | None,
     typer.Option(
-        "--limit", metavar="N", parser=whole_number(0, MAX_INT64), help="Stop after N records."
+        "--limit", metavar="N", parser=whole_number(0, LONG_MAX), help="Stop after N records."
     ),
 ]
 Blanks = Annotated[

@@ -11,10 +11,10 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import report_damage, say
 from rmqcore.cli.stores.given_store import opened_store
-from rmqcore.cli.values import MAX_INT64
 from rmqcore.codec import parse_msg_id
 from rmqcore.errors.exit_codes import DAMAGED, FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
+from rmqcore.units import LONG_MAX
 
 MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 
@@ -82,7 +82,7 @@ def lookup(
 
 
 def _offset(text: str) -> int:
-    if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or int(text) > MAX_INT64:
+    if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or int(text) > LONG_MAX:
         raise typer.BadParameter(
             f"{text!r} is neither a message id (32 or 56 hex digits) nor a CommitLog offset",
             param_hint="ID_OR_OFFSET",

@@ -27,7 +27,6 @@ from rmqcore.cli.common.output import print_json
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.stores.store_settings import read_config, store_settings
 from rmqcore.cli.values import (
-    MAX_INT32,
     MOST_PORT,
     endpoint,
     is_port,
@@ -45,6 +44,7 @@ from rmqcore.offline.log.store_paths import store_paths
 from rmqcore.offline.waiting import count_waiting
 from rmqcore.opening import open as open_store
 from rmqcore.opening import open_by_mode, other_root
+from rmqcore.units import INT_MAX
 from rmqcore.unused_settings import (
     LEFT_TO_JAVA,
     NOT_SERVED_KEYS,
@@ -179,7 +179,7 @@ def serve(
         typer.Option(
             "--max-connections",
             metavar="N",
-            parser=whole_number(1, MAX_INT32),
+            parser=whole_number(1, INT_MAX),
             help="At most so many at once.",
         ),
     ] = MOST_CONNECTIONS,
@@ -294,7 +294,7 @@ def _with_role(settings: BrokerSettings, given: MessageStoreConfig) -> BrokerSet
     -----
     Source: RocketMQ 5.5.0 BrokerStartup#createBrokerController, which ends where a SLAVE has no brokerId.
     """
-    if given.broker_role != "SLAVE":
+    if not given.is_slave:
         return replace(settings, broker_id=0)
     if settings.broker_id:
         return settings
@@ -314,7 +314,7 @@ def _replicated(
             raise wrong_value(role, f"one of {', '.join(ROLES)}", "--role")
         given = given.changed(broker_role=role.upper())
     if ha_master is not None:
-        if given.broker_role != "SLAVE":
+        if not given.is_slave:
             raise typer.BadParameter("--ha-master is for a slave: add --role SLAVE")
         given = given.changed(ha_master_address=endpoint(ha_master, "--ha-master"))
     return given
@@ -324,7 +324,7 @@ def _from_first(option: str, given: MessageStoreConfig) -> bool:
     """Whether a slave with an empty store gets all of its master's log."""
     if option not in (FIRST, LAST):
         raise wrong_value(option, f"{FIRST} or {LAST}", "--ha-from")
-    if option == FIRST and given.broker_role != "SLAVE":
+    if option == FIRST and not given.is_slave:
         raise typer.BadParameter("--ha-from is for a slave: add --role SLAVE")
     return option == FIRST
 
@@ -333,7 +333,7 @@ def _ha_port(
     option: int | None, broker_port: int, config: Path | None, given: MessageStoreConfig
 ) -> int | None:
     """Return the port for slaves; None where none is wanted."""
-    if given.broker_role == "SLAVE":
+    if given.is_slave:
         if option is not None:
             raise typer.BadParameter("--ha-port is for a master: a slave has no slaves")
         return None

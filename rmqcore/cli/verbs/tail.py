@@ -20,11 +20,12 @@ from rmqcore.cli.typed.body_pattern import Grep, IgnoreCase, Regexp, body_patter
 from rmqcore.cli.typed.line_template import FormatOrTemplate
 from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
-from rmqcore.cli.values import MAX_INT32, whole_number
+from rmqcore.cli.values import whole_number
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import LogTail
+from rmqcore.units import INT_MAX
 
 POLL_SECONDS = 0.2
 
@@ -40,7 +41,7 @@ def tail(
             "-n",
             "--lines",
             metavar="N",
-            parser=whole_number(0, MAX_INT32),
+            parser=whole_number(0, INT_MAX),
             help="Newest messages to begin with.",
         ),
     ] = 10,

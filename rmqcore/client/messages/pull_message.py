@@ -23,6 +23,7 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
 from rmqcore.shown.notebook import messages_html
+from rmqcore.units import INT_MAX
 
 _LOG = logging.getLogger("rmqcore.client")
 _CODE = RequestCode.LITE_PULL_MESSAGE
@@ -30,7 +31,7 @@ SUSPEND, SUBSCRIPTION, LITE = 2, 4, 16
 """Bits of a pull's ``sysFlag``: it may be held, it has the subscription with it, it is not a push consumer's."""
 SUSPEND_MS = 20_000
 """How long a broker may hold a pull that finds nothing."""
-MOST_BYTES = (1 << 31) - 1
+MOST_BYTES = INT_MAX
 _WRAPPED = sysflag.NEED_UNWRAP | sysflag.INNER_BATCH
 
 

@@ -7,9 +7,9 @@ import re
 from rmqcore.errors import RequestError
 from rmqcore.java_json import shown_value
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.units import LONG_MAX, LONG_MIN
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
-_LONG = 1 << 63
 
 
 def text_field(response: RemotingCommand, request: str, name: str) -> str:
@@ -40,6 +40,6 @@ def int_field(
         return default
     text = text_field(response, request, name)
     number = int(text) if _NUMBER.fullmatch(text) else None
-    if number is None or not -_LONG <= number < _LONG:
+    if number is None or not LONG_MIN <= number <= LONG_MAX:
         raise RequestError(request, name, "a long in the answer", shown_value(text))
     return number

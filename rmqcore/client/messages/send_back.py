@@ -6,6 +6,7 @@ Source: RocketMQ 5.5.0 MQClientAPIImpl#consumerSendMessageBack, DefaultMQPushCon
 from __future__ import annotations
 
 from rmqcore.client.messages.received_message import ReceivedMessage
+from rmqcore.property_names import RETRY_TOPIC
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import retry_topic
@@ -16,7 +17,6 @@ BY_TIMES = 0
 DEAD_LETTER = -1
 """The delay level by which the broker stores the message among the group's dead letters."""
 _CODE = RequestCode.CONSUMER_SEND_MSG_BACK
-_RETRY_TOPIC = "RETRY_TOPIC"
 
 
 def send_back_request(
@@ -42,5 +42,5 @@ def with_first_topic(message: ReceivedMessage, group: str) -> ReceivedMessage:
     """Return a message of the group's retry topic under the topic that it was first sent to; any other as it is."""
     if message.topic != retry_topic(group):
         return message
-    first = message.properties.get(_RETRY_TOPIC)
+    first = message.properties.get(RETRY_TOPIC)
     return message if first is None else message.renamed(first)

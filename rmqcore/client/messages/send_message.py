@@ -17,13 +17,13 @@ from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.messages.validators import check_body, check_properties, check_topic_for_send
 from rmqcore.codec import encode_batch, encode_properties
 from rmqcore.message import Message
+from rmqcore.property_names import UNIQ_KEY, WAIT
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import RETRY_PREFIX
 from rmqcore.remoting.request_fields import encode_fields
 from rmqcore.system_topics import DEFAULT_TOPIC
 
-UNIQ_KEY = "UNIQ_KEY"
 ZLIB_LEVEL = 5
 STORED: Mapping[int, SendStatus] = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,
@@ -215,7 +215,7 @@ def _too_large(parts: list[Message], max_message_size: int) -> ValueError:
 def _with_id(properties: Mapping[str, str], ids: UniqueIds) -> tuple[dict[str, str], str]:
     """The properties with those that every producer adds, and the message's id."""
     whole = dict(properties)
-    whole.setdefault("WAIT", "true")
+    whole.setdefault(WAIT, "true")
     msg_id = whole.setdefault(UNIQ_KEY, "") or ids.next()
     whole[UNIQ_KEY] = msg_id
     return whole, msg_id

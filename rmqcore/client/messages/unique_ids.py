@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+
+from rmqcore.clock import wall_clock_ms
 
 _NEAR_MS = 1_000_000
 """How far a clock may have been set back without another id for it."""
@@ -36,7 +37,7 @@ class UniqueIds:
         packed = ipaddress.ip_address(ip).packed
         fixed = packed + struct.pack(">HI", pid & _SHORT, maker & _INT)
         self._start = fixed.hex().upper()
-        self._now_ms = now_ms or _wall_clock_ms
+        self._now_ms = now_ms or wall_clock_ms
         self._counter = 0
         self._month_start_ms = self._month_end_ms = 0
         # Milliseconds of the month: a clock may stand still, or be set back.
@@ -68,7 +69,3 @@ def _month_of(now_ms: int) -> tuple[int, int]:
 
 def _milliseconds(local: datetime) -> int:
     return round(local.astimezone().timestamp() * 1000)
-
-
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000

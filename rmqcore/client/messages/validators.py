@@ -6,11 +6,11 @@ Source: RocketMQ 5.5.0 Validators, TopicValidator.
 from __future__ import annotations
 
 from rmqcore.errors.arguments import check_texts
+from rmqcore.property_names import DELAY, PREPARED, TIMER_PROPERTIES
 from rmqcore.remoting.names import LEGAL, MOST_GROUP_LETTERS, MOST_TOPIC_LETTERS
 from rmqcore.system_topics import NOT_FOR_SENDS
 
-_TRANSACTION = "TRAN_MSG"
-_DELAYS = ("DELAY", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS")
+_DELAYS = (DELAY, *TIMER_PROPERTIES)
 
 
 def check_topic(topic: str) -> None:
@@ -68,10 +68,8 @@ def check_properties(properties: dict[str, str], *, in_batch: bool) -> None:
     ValueError
         They make half of a transaction, or delay messages of a batch, which brokers do not do.
     """
-    if properties.get(_TRANSACTION, "").lower() == "true":
-        raise ValueError(
-            f"property {_TRANSACTION}: this client does not send messages of transactions"
-        )
+    if properties.get(PREPARED, "").lower() == "true":
+        raise ValueError(f"property {PREPARED}: this client does not send messages of transactions")
     if in_batch:
         for name in _DELAYS:
             if name in properties:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import delete_file
 from rmqcore.disk.load_files import load_files
@@ -45,7 +45,7 @@ def clean_before_open(
     found, _ = load_files(paths.commitlogs, config.mapped_file_size_commit_log)
     deleted: list[Path] = []
     for start, name in found[:-NEWEST]:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_clock_ms()
         trigger = rules.look(now_ms, disk_use(paths, config))
         due = trigger.pulled and (trigger.at_once or rules.expired(name, now_ms))
         if not due or start + config.mapped_file_size_commit_log > done_up_to:

@@ -11,8 +11,8 @@ from typing import Literal
 from rmqcore.config import MessageStoreConfig
 from rmqcore.config_values import parse_hours
 from rmqcore.engine.clean.report import CleanReason
+from rmqcore.units import HOUR_MS
 
-HOUR_MS = 3_600_000
 MANUAL_ROUNDS = 20
 
 

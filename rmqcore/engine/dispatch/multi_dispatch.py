@@ -17,6 +17,7 @@ from rmqcore._native.scan import places
 from rmqcore.config import MessageStoreConfig
 from rmqcore.sysflag import has_queue_entry
 from rmqcore.system_topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqcore.units import LONG_MAX
 
 WITHOUT = ("%RETRY%", "rmq_sys_")
 
@@ -107,6 +108,6 @@ def _long(text: str) -> int:
     if not text.strip("+-").isdecimal() or text != text.strip() or "_" in text:
         raise ValueError(text)
     value = int(text)
-    if not 0 <= value < 1 << 63:
+    if not 0 <= value <= LONG_MAX:
         raise ValueError(text)
     return value

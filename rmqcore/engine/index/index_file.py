@@ -23,16 +23,16 @@ from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import is_index_file_name
 from rmqcore.disk.read_range import opened
 from rmqcore.errors import StoreFormatError
+from rmqcore.units import INT_MAX, PAGE
 
 NAME_DIGITS = 17
-MOST = 2**31 - 1  # slots or entries of a file: both are an int in Java
+MOST = INT_MAX  # slots or entries of a file: both are an int in Java
 # Entries get blocks on disk in steps of as many bytes as are in use, but at least and at most so many: blocks cost little.
 LEAST_BLOCKS, MOST_BLOCKS = 1 << 20, 64 << 20
 # Pages are dear, and dirty from the start: each step ends at a multiple of so many bytes. The thread that works ahead keeps as
 # many bytes ready as are in use, but at least and at most so many.
 PAGES_STEP = 2 << 20
 LEAST_AHEAD, MOST_AHEAD = 1 << 20, 32 << 20
-PAGE = 4096
 
 
 def next_name(now_ms: int, newest: str | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.bell import Bells
 from rmqcore._native.threads.mutex import Mutex
+from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
@@ -25,11 +25,6 @@ from rmqcore.engine.index.index_folder import Chosen, IndexFolder
 from rmqcore.errors import SyncFailedError, is_no_descriptor, is_of_the_system
 
 COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
-
-
-def wall_clock_ms() -> int:
-    """Give the time now in milliseconds, of which names of files are made."""
-    return time.time_ns() // 1_000_000
 
 
 class IndexService:
@@ -341,11 +336,6 @@ class IndexService:
     def files(self) -> tuple[IndexFile, ...]:
         """The files, oldest first."""
         return self._state[0]
-
-    @property
-    def total_size(self) -> int:
-        """Sum of the sizes of all files, in bytes."""
-        return sum(file.file_size for file in self.files)
 
     # ---- to disk, and away ----------------------------------------------------------------------
 

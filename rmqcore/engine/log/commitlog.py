@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from typing import TypeVarTuple
 
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.put.appender import Appender
@@ -19,8 +20,9 @@ from rmqcore.engine.log.log_space import FileStep, LogSpace, Step
 from rmqcore.engine.log.mapped_files import find_mapped_files
 from rmqcore.errors import StoreClosedError, is_of_the_system
 from rmqcore.rocketmq_versions import readable_records
+from rmqcore.units import PAGE
 
-PAGE = 4096
+_Given = TypeVarTuple("_Given")
 
 
 class CommitLog:
@@ -78,7 +80,7 @@ class CommitLog:
             self.appender,
             check_in_place=check_in_place,
             warm=config.warm_maped_file_enable,
-            follows=config.broker_role == "SLAVE" and not config.duplication_enable,
+            follows=config.takes_no_puts,
         )
         # Taken before the space lock where both are (`log_space` says why).
         self._file_lock = Mutex(calls)
@@ -127,7 +129,7 @@ class CommitLog:
         OSError
             The disk has no room, or refuses.
         """
-        self._file_lock.run(self._space_lock.run, self._space.begin_at, start)
+        self._with_space(self._space.begin_at, start)
 
     @property
     def holds_nothing(self) -> bool:
@@ -281,12 +283,16 @@ class CommitLog:
 
     def close(self) -> None:
         """Delete a file made ahead that holds nothing, and let go of all files. The appender is stopped, the log flushed."""
-        self._file_lock.run(self._space_lock.run, self._space.drop_unused)
+        self._with_space(self._space.drop_unused)
         self.files.replace(())
 
     def release(self) -> None:
         """Let go of all files and their descriptors; the appender is stopped. A view that somebody holds keeps its mapping."""
-        self._file_lock.run(self._space_lock.run, self._flush_lock.run, self._release)
+        self._with_space(self._flush_lock.run, self._release)
+
+    def _with_space(self, function: Callable[[*_Given], object], *args: *_Given) -> None:
+        """Call a function with the locks of files and of space, taken in this order (`log_space` says why)."""
+        self._file_lock.run(self._space_lock.run, function, *args)
 
     def _release(self) -> None:
         self._released = True

@@ -37,6 +37,7 @@ from rmqcore.engine.queues.open_files import most_open_files
 from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset, hide_before
 from rmqcore.engine.queues.stale_bytes import StaleBytes
 from rmqcore.errors import StoreClosedError
+from rmqcore.units import INT_MAX
 
 
 class ConsumeQueues:
@@ -410,7 +411,7 @@ class ConsumeQueues:
         self,
         min_phy_offset: int,
         *,
-        pause: Callable[[], bool] = bool,
+        pause: Callable[[], bool] = lambda: False,
         on_error: Callable[[OSError], object] = raise_it,
     ) -> dict[Path, int]:
         """Delete leading files whose last entry's message is below the log's first byte, and correct the min offsets.
@@ -484,7 +485,7 @@ class ConsumeQueues:
         """Give a queue; None when the store does not have it."""
         place = (topic, queue_id)
         queue = self._queues.get(place)
-        if queue is None and 0 <= queue_id < 1 << 31:
+        if queue is None and 0 <= queue_id <= INT_MAX:
             queue = self._lock.run(self._table.find, topic, queue_id)
             if queue is not None:
                 self._queues[place] = queue

@@ -9,31 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
-from rmqcore._native.queues.consume_queue import ConsumeQueue
-from rmqcore.disk.queue_files import Entries
 from rmqcore.disk.set_aside import TAKEN, SetAside
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.compare import Longs, Place
 
 MOST_LISTED = 100
 """Ranges of records that a report lists one by one."""
 AT_ONCE = 65_536
 """Entries that are read at once."""
-
-
-class AsideQueues(Protocol):
-    """What is asked of ConsumeQueues."""
-
-    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Give a queue; None when the store does not have it."""
-
-    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
-        """Give the entries at places, zeros where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +71,7 @@ class Aside:
         """Note records that a plan gives their places."""
         self._written[place].append((queue_offsets.copy(), phy_offsets.copy()))
 
-    def in_no_queue(self, queues: AsideQueues) -> InNoQueue:
+    def in_no_queue(self, queues: ConsumeQueues) -> InNoQueue:
         """Return the noted records that no entry of their queue leads to, after what would be written.
 
         Raises
@@ -105,7 +94,7 @@ class Aside:
         return InNoQueue(tuple(records[:MOST_LISTED]), count, displaced)
 
     def _served(
-        self, queues: AsideQueues, place: Place, phy_offsets: Longs
+        self, queues: ConsumeQueues, place: Place, phy_offsets: Longs
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Whether an entry leads to each of some records: today, and after what would be written."""
         today = np.zeros(len(phy_offsets), bool)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.format.cq import pack_cq
 from rmqcore._native.format.cq_arrays import CQ_DTYPE, unpack_cq_entries
 from rmqcore._native.queues import queue_compare
-from rmqcore._native.queues.queue_compare import QueueCompare, SeenQueue
+from rmqcore._native.queues.queue_compare import SeenQueue
 from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
@@ -25,6 +25,7 @@ from rmqcore.disk.queue_files import Entries
 from rmqcore.disk.queue_shape import may_be_deliver_times
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.sysflag import has_queue_entry
 from rmqcore.system_topics import SCHEDULE_TOPIC
 
@@ -190,16 +191,6 @@ class LightRows:
         self.entries.append((phy_offset, msg_size, tags_code))
 
 
-class ComparedPlaces(Protocol):
-    """What a comparison reads of ConsumeQueues."""
-
-    def comparer(self, *, none_held: bool = False) -> QueueCompare:
-        """Give a new comparison; `none_held`: no queue has a file."""
-
-    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
-        """Give the entries at places, zeros where there are none."""
-
-
 class LogCompare:
     """Compares what a scan gathers; files are only read.
 
@@ -218,7 +209,7 @@ class LogCompare:
 
     def __init__(
         self,
-        queues: ComparedPlaces,
+        queues: ConsumeQueues,
         config: MessageStoreConfig,
         delay_levels: DelayLevels,
         *,

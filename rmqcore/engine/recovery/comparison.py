@@ -12,9 +12,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -25,11 +24,12 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.queue_shape import Suspect
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Unplaced
 from rmqcore.engine.recovery.file_scan import LostBytes, PassedOver
 from rmqcore.engine.recovery.misnamed import (
-    SearchedQueues,
     misnamed_among,
     misnamed_at_the_end,
 )
@@ -42,28 +42,6 @@ them the log is read once more, in larger batches."""
 
 CLEAN_BYTES = 16 << 20
 """So much of the log is compared after a clean exit. All of the scan made the open of a closed store take 1.4 times as long."""
-
-
-class ComparedQueues(SearchedQueues, Protocol):
-    """What a comparison needs of ConsumeQueues."""
-
-    @property
-    def max_phy_offset(self) -> int:
-        """The greatest CommitLog offset behind a message that has an entry; -1 when no queue has an entry."""
-
-    def suspects(
-        self,
-        log_min: int,
-        log_end: int,
-        known_from: int,
-        seen: Container[Place],
-        *,
-        thorough: bool,
-    ) -> list[tuple[Place, int, list[Suspect]]]:
-        """Give the queues whose files show something missing or wrong, and where each ends by its files.
-
-        Among them are all that were not seen and have entries of messages at `known_from` or behind it.
-        """
 
 
 @dataclass
@@ -160,8 +138,8 @@ class Comparer:
 
     def __init__(
         self,
-        commitlog: heal.Log,
-        queues: ComparedQueues,
+        commitlog: CommitLog,
+        queues: ConsumeQueues,
         config: MessageStoreConfig,
         compare_from: int = 0,
         *,

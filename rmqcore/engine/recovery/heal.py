@@ -1,65 +1,37 @@
 """Queue entries made right from the log: each record's entry is put at the place that its QUEUEOFFSET names.
 
-`heal_queues` goes over a range of the log, newest file first, compares every record with its entry, and writes the entries that
-differ. Entries are never appended, so nothing depends on what the queue has before them, and a healing that was interrupted is
-simply repeated.
+`Healer` goes over CommitLog files, newest first, compares every record with its entry, and writes the entries that differ.
+Entries are never appended, so nothing depends on the entries before them, and an interrupted healing can be repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore._native.format.codec import DelayLevels, MessageView
+from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
-from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
+from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.queues import queue_compare
 from rmqcore._native.queues.consume_queue import ConsumeQueue
-from rmqcore._native.queues.queue_compare import QueueCompare
 from rmqcore._native.queues.queue_table import log_room
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.queue_files import Entries
 from rmqcore.engine.dispatch.multi_dispatch import pairs
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.aside import Aside, given_up
 from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, Unplaced, distinct
 from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
+from rmqcore.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqcore.system_topics import LMQ_PREFIX
 
-Progress = Callable[[int, int], object]
 BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20
-
-
-class Log(Protocol):
-    """What a healing needs of a CommitLog."""
-
-    files: MappedFiles
-    file_size: int
-    delay_levels: DelayLevels
-
-    def view_at(self, phy_offset: int) -> MessageView | None:
-        """Give the message whose record starts at an offset."""
-
-
-class Queues(Protocol):
-    """What a healing needs of ConsumeQueues."""
-
-    def comparer(self, *, none_held: bool = False) -> QueueCompare:
-        """Give a new comparison; `none_held`: no queue has a file."""
-
-    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Give a queue; None when the store does not have it."""
-
-    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
-        """Give the entries at places, zeros where there are none."""
-
-    def write_places(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
-        """Write entries at their places; the queue's end stays where it is."""
 
 
 @dataclass
@@ -96,21 +68,11 @@ class HealResult:
     damage: list[PassedOver] = field(default_factory=list)
 
 
-def heal_queues(
-    commitlog: Log,
-    queues: Queues,
-    config: MessageStoreConfig,
-    begin_phy_offset: int,
-    end_phy_offset: int,
-    *,
-    ends: Callable[[Place], int | None] | None = None,
-    place: bool = True,
-    progress: Progress | None = None,
-) -> HealResult:
-    """Compare the records of a range of the log with their queue entries, and write those that differ.
+class Healer:
+    """Compares records with their queue entries, file by file, newest file first, and writes the entries that differ.
 
-    Every CommitLog file with bytes of the range is read once from its start, a second time where entries differ; newest first.
-    Damage in the log is passed over to the next record that proves itself.
+    Each file is read once from its start, a second time where entries differ. Damage in the log is passed over to the next record
+    that proves itself.
 
     Parameters
     ----------
@@ -118,60 +80,34 @@ def heal_queues(
         Loaded.
     queues : ConsumeQueues
         Loaded and recovered.
-    begin_phy_offset, end_phy_offset : int
-        CommitLog bytes; records at or behind the end are not looked at.
+    config : MessageStoreConfig
+    end_phy_offset : int
+        CommitLog bytes; records at or behind it are not looked at.
     ends : callable, optional
-        Given topic and queue id, it answers the queue offset behind the last that may be written, None when nothing limits it.
-        Without it each queue's max offset limits: then the store may be open for writing, queues that the store does not have
-        are not made, and no queue changes its end.
+        Receives topic and queue id and returns the queue offset behind the last that may be written, None when nothing limits it.
+        Without it each queue's max offset is the limit.
     place : bool
         False: compare only.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each file. What it raises ends the healing between two files.
-
-    Returns
-    -------
-    HealResult
-
-    Raises
-    ------
-    OSError
-        A file cannot be read or written. What was written is right; the call can be repeated.
+    aside : Aside, optional
+        Receives the records that do not get their places.
+    plans : bool
+        Nothing is written, and `aside` receives the records that would get their places too.
+    passed : collection of int
+        CommitLog offsets of records that keep the entry that they have in another queue.
 
     Notes
     -----
-    An entry that is there and points at a record of its queue and queue offset is never replaced, so nothing is written twice.
-    Nothing is synced: `ConsumeQueues.sync_places` does that. The min and max offsets of the queues do not change; fillers are
-    written by `ConsumeQueues.settle` alone.
+    An entry that points at a record of its queue and queue offset is never replaced, so nothing is written twice. Nothing is
+    synced: `ConsumeQueues.sync_places` does that. The min and max offsets of the queues do not change; fillers are written by
+    `ConsumeQueues.settle` alone.
 
-    Thread safety: the caller is the only one that heals. With `ends` nobody may put into the queues meanwhile.
-    """
-    healer = Healer(commitlog, queues, config, end_phy_offset, ends=ends, place=place)
-    size = commitlog.file_size
-    files = [
-        file
-        for file in commitlog.files.files
-        if file.file_from_offset < end_phy_offset
-        and file.file_from_offset + size > begin_phy_offset
-    ]
-    for number, file in enumerate(reversed(files), 1):
-        healer.heal_file(file)
-        if progress is not None:
-            progress(number * size, len(files) * size)
-    return healer.result
-
-
-class Healer:
-    """One healing; the arguments are those of `heal_queues`. Files come newest first.
-
-    `aside` receives the records that do not get their places; with `plans` also those that do, and nothing is written.
-    `passed` are the CommitLog offsets of records that keep the entry that they have in another queue.
+    Thread safety: the caller is the only one that heals, and with `ends` no thread puts into the queues.
     """
 
     def __init__(
         self,
-        commitlog: Log,
-        queues: Queues,
+        commitlog: CommitLog,
+        queues: ConsumeQueues,
         config: MessageStoreConfig,
         end_phy_offset: int,
         *,
@@ -400,7 +336,12 @@ def fits(log: Any, log_end: int, place: Place, queue_offset: int, entry: np.void
 
 
 def names_queue(
-    log: Any, log_end: int, queues: Queues, queue: ConsumeQueue, queue_offset: int, entry: np.void
+    log: Any,
+    log_end: int,
+    queues: ConsumeQueues,
+    queue: ConsumeQueue,
+    queue_offset: int,
+    entry: np.void,
 ) -> bool:
     """Whether an entry points at a record of its queue that has no other entry: one that fits, or whose number is damaged."""
     place = queue.topic, queue.queue_id
@@ -417,9 +358,9 @@ def names_queue(
 
 def light_offsets(view: MessageView, place: Place) -> list[int]:
     """The queue offsets that a message names for itself in one of its further queues."""
-    names = view.properties.get("INNER_MULTI_DISPATCH", "")
+    names = view.properties.get(INNER_MULTI_DISPATCH, "")
     if not names:
         return []
     own_id = 0 if place[0].startswith(LMQ_PREFIX) else view.queue_id
-    found = pairs(names, view.properties.get("INNER_MULTI_QUEUE_OFFSET", ""))
+    found = pairs(names, view.properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
     return [offset for name, offset in found if (name, own_id) == place]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +16,8 @@ from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.queue_files import Entries
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import Longs, Place
 from rmqcore.sysflag import has_queue_entry
@@ -53,15 +54,8 @@ def misnamed_record(
     return Misnamed(*place, queue_offset, view.phy_offset, *named, view.queue_offset)
 
 
-class SearchedQueues(heal.Queues, Protocol):
-    """What a search needs of ConsumeQueues."""
-
-    def queues(self) -> list[Place]:
-        """Give topic and queue id of each queue."""
-
-
 def misnamed_at_the_end(
-    log: heal.Log, log_end: int, queues: heal.Queues, queue: ConsumeQueue, end: int
+    log: CommitLog, log_end: int, queues: ConsumeQueues, queue: ConsumeQueue, end: int
 ) -> list[Misnamed]:
     """Find the last entries of a queue whose records name another queue and have no entry there.
 
@@ -96,7 +90,7 @@ def misnamed_at_the_end(
 
 
 def misnamed_among(
-    log: heal.Log, log_end: int, queues: SearchedQueues, phy_offsets: Longs
+    log: CommitLog, log_end: int, queues: ConsumeQueues, phy_offsets: Longs
 ) -> Iterator[Misnamed]:
     """Find the entries that lead to records whose own places have no entry for them, by queue and queue offset; at most 1,000.
 
@@ -123,7 +117,9 @@ def misnamed_among(
                     return
 
 
-def _parts(queues: heal.Queues, place: Place, phy_offsets: Longs) -> Iterator[tuple[int, Entries]]:
+def _parts(
+    queues: ConsumeQueues, place: Place, phy_offsets: Longs
+) -> Iterator[tuple[int, Entries]]:
     """The entries of the files of a queue that may lead to one of some records, each with the queue offset of its first."""
     queue = queues.find(*place)
     if queue is None or queue.first_file < 0:
@@ -145,7 +141,7 @@ def _is_of_a_message(entry: np.void) -> bool:
     return size > 0 and (size != CQ_FILLER_SIZE or int(entry["phy_offset"]) != 0)
 
 
-def _entry_of(queues: heal.Queues) -> EntryOf:
+def _entry_of(queues: ConsumeQueues) -> EntryOf:
     def entry_of(place: Place, queue_offset: int) -> int:
         queue = queues.find(*place)
         if queue is None or queue.first_file < 0 or queue_offset < 0:

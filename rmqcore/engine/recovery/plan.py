@@ -11,16 +11,18 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.aside import Aside, InNoQueue, in_no_queue_fields
 from rmqcore.engine.recovery.compare import LogCompare, Place
-from rmqcore.engine.recovery.comparison import CLEAN_BYTES, ComparedQueues, Comparer, Comparison
+from rmqcore.engine.recovery.comparison import CLEAN_BYTES, Comparer, Comparison
 from rmqcore.engine.recovery.cut import LogCut, find_cut
 from rmqcore.engine.recovery.queue_maker import MAKING_ROWS, QueueMaker
 from rmqcore.engine.recovery.scan import (
@@ -33,18 +35,6 @@ from rmqcore.engine.recovery.scan import (
 )
 from rmqcore.engine.recovery.start_file import Start, choose_start
 from rmqcore.errors import CommitLogMissingError
-
-
-class Log(heal.Log, Protocol):
-    """What a plan needs of a CommitLog that is loaded."""
-
-    @property
-    def folders(self) -> Sequence[Path]:
-        """Its directories."""
-
-
-class Queues(ComparedQueues, Protocol):
-    """What a plan needs of ConsumeQueues that are loaded and recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +135,8 @@ class RecoveryPlan:
 
 
 def plan_recovery(
-    commitlog: Log,
-    queues: Queues,
+    commitlog: CommitLog,
+    queues: ConsumeQueues,
     checkpoint: StoreCheckpoint,
     config: MessageStoreConfig,
     *,
@@ -258,7 +248,10 @@ def plan_recovery(
 
 
 def refuse_missing_end(
-    commitlog: Log, queues: Queues, checkpoint: StoreCheckpoint, config: MessageStoreConfig
+    commitlog: CommitLog,
+    queues: ConsumeQueues,
+    checkpoint: StoreCheckpoint,
+    config: MessageStoreConfig,
 ) -> None:
     """Refuse a log that a clean exit left longer: whole files are missing at its end, and new messages would take their offsets.
 
@@ -293,8 +286,8 @@ def refuse_missing_end(
 
 def heal_by_plan(
     comparison: Comparison,
-    commitlog: Log,
-    queues: Queues,
+    commitlog: CommitLog,
+    queues: ConsumeQueues,
     config: MessageStoreConfig,
     end_phy_offset: int,
     aside: Aside,
@@ -339,7 +332,7 @@ def _before(files: Sequence[MappedFile], ends_at: int | None) -> Sequence[Mapped
 
 
 def _scan(
-    commitlog: Log,
+    commitlog: CommitLog,
     files: Sequence[MappedFile],
     batch_rows: int,
     config: MessageStoreConfig,
@@ -375,7 +368,11 @@ def _scan(
 
 
 def _plan_without_log(
-    commitlog: Log, queues: Queues, config: MessageStoreConfig, clean_exit: bool, began: float
+    commitlog: CommitLog,
+    queues: ConsumeQueues,
+    config: MessageStoreConfig,
+    clean_exit: bool,
+    began: float,
 ) -> RecoveryPlan:
     dispatch_from, known = queues.max_phy_offset, tuple(queues.queues())
     if dispatch_from > 0 and not config.recover_without_commit_log:
@@ -421,7 +418,7 @@ def _behind_the_log(
     return ""
 
 
-def _queues_behind(queues: Queues, end_offset: int) -> tuple[tuple[str, int], ...]:
+def _queues_behind(queues: ConsumeQueues, end_offset: int) -> tuple[tuple[str, int], ...]:
     """Queues that know messages behind the end of the log."""
     if queues.max_phy_offset <= end_offset:
         return ()

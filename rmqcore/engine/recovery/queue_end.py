@@ -7,29 +7,17 @@ millions of entries: an end counts only where the log has room for the messages 
 from __future__ import annotations
 
 from collections.abc import Iterator, KeysView
-from typing import Protocol
 
-from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.queue_compare import SeenQueue
 from rmqcore._native.queues.queue_table import log_room
-from rmqcore.disk.queue_files import Entries
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.compare import Place
-
-
-class EndQueues(Protocol):
-    """What is asked of ConsumeQueues."""
-
-    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Give a queue; None when the store does not have it."""
-
-    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
-        """Give the entries at places, zeros where there are none."""
 
 
 class QueueEnds:
     """The ends of queues; `log_min` is where the log begins, and numbers leap by at most `most_places`, if they do."""
 
-    def __init__(self, queues: EndQueues, log_min: int, most_places: int) -> None:
+    def __init__(self, queues: ConsumeQueues, log_min: int, most_places: int) -> None:
         self.newest: dict[Place, int] = {}
         """The start of the newest file with a record of the queue."""
         self._queues = queues

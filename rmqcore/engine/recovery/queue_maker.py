@@ -6,25 +6,12 @@ dispatch. Where the log turns out to be one that dispatch cannot make them from,
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 
 MAKING_ROWS = 32768
 """Records of a batch: each costs a write for each of its queues, and all of it should stay in a core's cache."""
-
-
-class MadeQueues(Protocol):
-    """What is asked of ConsumeQueues."""
-
-    def put_batch(
-        self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int
-    ) -> int | None:
-        """Give the rows at or behind a CommitLog offset their entries."""
-
-    def destroy_all(self) -> None:
-        """Delete all queues."""
 
 
 class QueueMaker:
@@ -36,7 +23,7 @@ class QueueMaker:
         Queues have all records that were taken.
     """
 
-    def __init__(self, queues: MadeQueues) -> None:
+    def __init__(self, queues: ConsumeQueues) -> None:
         self.made = False
         self._queues = queues
 

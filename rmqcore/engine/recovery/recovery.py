@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 
@@ -35,16 +34,15 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import StorePaths
-from rmqcore.engine.dispatch.dispatcher import Dispatcher, QueueSink
+from rmqcore.engine.dispatch.dispatcher import Dispatcher
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.log.mapped_files import find_mapped_files
-from rmqcore.engine.queues.queue_places import Fits
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.aside import Aside
-from rmqcore.engine.recovery.compare import Place
 from rmqcore.engine.recovery.cut import take_out
 from rmqcore.engine.recovery.file_scan import LostBytes
-from rmqcore.engine.recovery.plan import Queues, RecoveryPlan, heal_by_plan, plan_recovery
+from rmqcore.engine.recovery.plan import RecoveryPlan, heal_by_plan, plan_recovery
 from rmqcore.engine.recovery.queue_maker import QueueMaker
 from rmqcore.engine.recovery.report import RecoveryReport, report_of
 from rmqcore.engine.recovery.scan import Progress
@@ -60,38 +58,11 @@ __all__ = [
 ]
 
 
-class RecoveredQueues(Queues, QueueSink, Protocol):
-    """The methods of ConsumeQueues that a recovery needs."""
-
-    def settle(
-        self,
-        ends: Mapping[Place, int],
-        fill: Mapping[Place, int],
-        known_from: int,
-        log_min: int,
-        log_end: int,
-        fits: Fits,
-    ) -> tuple[int, int]:
-        """Let the queues end where the log says; answer how many entries were taken away and how many fillers written."""
-
-    def sync_places(self) -> None:
-        """Sync the entries that were written at places."""
-
-    def destroy_all(self) -> None:
-        """Delete all queues."""
-
-    def correct_min_offsets(self, min_phy_offset: int) -> None:
-        """Find each queue's first entry whose message is still in the log."""
-
-    def flush(self, least_pages: int = 0) -> bool:
-        """Sync the entries that were written; answer whether everything in the file system was synced with them."""
-
-
 def recover(
     paths: StorePaths,
     config: MessageStoreConfig,
     commitlog: CommitLog,
-    queues: RecoveredQueues,
+    queues: ConsumeQueues,
     checkpoint: CheckpointFile,
     *,
     clean_exit: bool,
@@ -144,7 +115,7 @@ def apply_recovery(
     paths: StorePaths,
     config: MessageStoreConfig,
     commitlog: CommitLog,
-    queues: RecoveredQueues,
+    queues: ConsumeQueues,
     checkpoint: CheckpointFile,
     *,
     made: bool = False,
@@ -191,7 +162,7 @@ def _dispatch(
     plan: RecoveryPlan,
     config: MessageStoreConfig,
     commitlog: CommitLog,
-    queues: RecoveredQueues,
+    queues: ConsumeQueues,
     *,
     made: bool,
 ) -> heal.HealResult:
@@ -221,7 +192,7 @@ def _settle(
     plan: RecoveryPlan,
     healed: heal.HealResult,
     commitlog: CommitLog,
-    queues: RecoveredQueues,
+    queues: ConsumeQueues,
 ) -> tuple[int, int]:
     """Let the queues end where the log says; answer how many entries were taken away and how many fillers written.
 
@@ -249,7 +220,7 @@ def _settle(
 
 
 def _sync(
-    plan: RecoveryPlan, paths: StorePaths, commitlog: CommitLog, queues: RecoveredQueues
+    plan: RecoveryPlan, paths: StorePaths, commitlog: CommitLog, queues: ConsumeQueues
 ) -> None:
     everything = queues.flush(0)
     queues.sync_places()

@@ -16,12 +16,11 @@ from rmqcore.codec import java_hash
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch.multi_dispatch import WITHOUT, java_split
 from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, WAIT
 from rmqcore.status import PutMessageStatus
 from rmqcore.sysflag import has_queue_entry
 from rmqcore.system_topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
-INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
-INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 MAP_CAPACITY = 128  # of the map that MessageDecoder#string2messageProperties makes
 # A put into one of these topics gives a message no offsets of light queues. A dispatch follows those that a record of %DLQ%
 # brings along all the same.
@@ -77,13 +76,13 @@ class LightPut:
         properties = {
             name: value
             for name, value in message.properties.items()
-            if name and value and name != "WAIT"
+            if name and value and name != WAIT
         }
         properties[INNER_MULTI_QUEUE_OFFSET] = ",".join(
             str(offsets.get(name, "")) for name in names
         )
-        if message.properties.get("WAIT"):
-            properties["WAIT"] = message.properties["WAIT"]
+        if message.properties.get(WAIT):
+            properties[WAIT] = message.properties[WAIT]
         changed.properties = in_map_order(properties)
         size = encoded_size(changed, self._config.enabled_append_prop_crc)
         if size > self._config.max_message_size:

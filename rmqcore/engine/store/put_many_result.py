@@ -85,14 +85,16 @@ class PutManyResult:
 
     def raise_for_status(self) -> None:
         """Raise PutFailedError for the first message whose status is not PUT_OK."""
-        for place in np.flatnonzero(self.statuses != PutMessageStatus.PUT_OK)[:1]:
-            status = self.statuses[place]
-            told = self.refusal is not None and self.refusal.startswith(
-                (f"message {place}:", f"row {place}:", f"row {place},")
-            )
-            reason = self.refusal if told else f"message {place}: {meaning(status)}"
-            error = PutFailedError(status.name, bool(self.phy_offsets[place] >= 0), reason)
-            raise error
+        bad = np.flatnonzero(self.statuses != PutMessageStatus.PUT_OK)
+        if not len(bad):
+            return
+        place = bad[0]
+        status = self.statuses[place]
+        told = self.refusal is not None and self.refusal.startswith(
+            (f"message {place}:", f"row {place}:", f"row {place},")
+        )
+        reason = self.refusal if told else f"message {place}: {meaning(status)}"
+        raise PutFailedError(status.name, bool(self.phy_offsets[place] >= 0), reason)
 
     def _repr_html_(self) -> str:
         items = [

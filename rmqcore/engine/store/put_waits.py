@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqcore.config import MessageStoreConfig
+from rmqcore.property_names import WAIT
 
 MASTER_ALONE = 1
-WAIT = "WAIT"
 
 
 def waits(properties: Mapping[str, str]) -> bool:

@@ -43,7 +43,7 @@ class RawLog:
         self._state = state
         self._dispatch = dispatch
         self._role = config.broker_role
-        self._takes = config.broker_role == "SLAVE" and not config.duplication_enable
+        self._takes = config.takes_no_puts
         self._check_crc = config.check_crc_on_recover
         self._scan = ColumnScan((TIME,))
         # A record that has begun, and where; of no meaning once the log ends somewhere else.

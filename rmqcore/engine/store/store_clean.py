@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rmqcore._native.threads.mutex import Mutex
+from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.clean.cleaner import Cleaner, Pause
 from rmqcore.engine.clean.disks import disk_use
@@ -101,7 +102,7 @@ class StoreClean:
         self._state.raise_unless_writable()
         if self._state.closing:
             self._state.raise_refusal()
-        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        now_ms = wall_clock_ms() if now_ms is None else now_ms
         use = disk_use(self._parts.paths, self._config, disk_ratio)
         manual = self._manual_rounds > 0
         trigger = self._cleaner.rules.look(now_ms, use, manual=manual)

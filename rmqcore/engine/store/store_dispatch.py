@@ -31,7 +31,7 @@ class StoreDispatch:
         self._arrivals = parts.dispatcher.arrivals = Arrivals(parts.queues)
         self._locks = parts.locks
         self._state = state
-        self._sync = config.flush_disk_type == "SYNC_FLUSH"
+        self._sync = config.syncs_puts
         self._lock = Mutex(state.calls)
 
     @property

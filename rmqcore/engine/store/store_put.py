@@ -41,14 +41,14 @@ class StorePut:
         self._state = state
         self._flush = flush
         self._followers = followers
-        self._sync = config.flush_disk_type == "SYNC_FLUSH"
+        self._sync = config.syncs_puts
         self._timeout_ms = config.sync_flush_timeout
-        self._is_slave = config.broker_role == "SLAVE" and not config.duplication_enable
+        self._takes_none = config.takes_no_puts
         self._replicates = replicas_needed(config) > MASTER_ALONE
         self._slave_timeout = config.slave_timeout / 1000
-        self._is_plain = not (self._is_slave or config.enable_lmq)
+        self._is_plain = not (self._takes_none or config.enable_lmq)
         self._append: Callable[[Message], PutResult] = self._appender.put
-        if self._is_slave:
+        if self._takes_none:
             self._append = partial(_refuse, state)
         elif config.enable_lmq:
             self._append = LightPut(log, config, self._appender.put).put
@@ -88,14 +88,14 @@ class StorePut:
     def append_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one queue, all of them or nothing, and wait for nothing."""
         batch = _copied(messages)
-        if self._is_slave and batch:
+        if self._takes_none and batch:
             return _refuse(self._state)
         return self._appender.put_batch(batch)
 
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append messages in order, each for itself."""
         every = messages if type(messages) is list else _copied(messages)
-        if self._is_slave:
+        if self._takes_none:
             return PutManyResult.of_results([_refuse(self._state)] * len(every))
         if self._is_plain:
             result = PutManyResult.of_codes(*self._appender.put_many(every))
@@ -105,7 +105,7 @@ class StorePut:
 
     def put_arrow(self, data: object) -> PutManyResult:
         """Append the rows of Arrow data in order."""
-        if self._is_slave:
+        if self._takes_none:
             _refuse(self._state).raise_for_status()
         codes, phy_offsets, queue_offsets, times, refusal = put_arrow(self._appender, data)
         result = PutManyResult.of_codes(

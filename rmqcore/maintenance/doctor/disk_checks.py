@@ -10,8 +10,7 @@ from rmqcore.maintenance.doctor.patient import Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.maintenance.retention.report import RetentionReport, UnreadForecast
 from rmqcore.maintenance.retention.retention import forecast_of
-
-WEEK_MS, DAY_MS = 7 * 86_400_000, 86_400_000
+from rmqcore.units import DAY_MS, HOUR_MS, WEEK_MS
 
 
 def check_disk(patient: Patient) -> Iterator[Diagnosis]:
@@ -46,7 +45,7 @@ def check_time_to_come(patient: Patient) -> Iterator[Diagnosis]:
             f"{patient.now_ms} or before",
         )
         for file in report.present.files[:-1]
-        if file.mtime_ms > patient.now_ms + DAY_MS / 24
+        if file.mtime_ms > patient.now_ms + HOUR_MS
     ]
     if ahead:
         yield patient.diagnosis("files_stay", ahead)

@@ -16,10 +16,11 @@ from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import LogWalk
 from rmqcore.offline.missing_log import StoreEnd
+from rmqcore.units import HOUR_MS
 
 STEP_MS = 1000
 """A clock that NTP keeps moves by less."""
-FUTURE_MS = 3_600_000
+FUTURE_MS = HOUR_MS
 OF_NAMES = ("short_file", "missing_file", "unreadable")
 """Kinds of damage that names and sizes of files show already."""
 READ_BYTES_PER_SECOND = 1 << 30

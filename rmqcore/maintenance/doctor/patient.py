@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import StoreCheckpoint
@@ -70,7 +70,7 @@ class Patient:
         self.paths = paths
         self.config = config
         self.settings = config or MessageStoreConfig()
-        self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        self.now_ms = wall_clock_ms() if now_ms is None else now_ms
         self.progress = progress
         self.moved: dict[
             str, int

@@ -22,8 +22,8 @@ from rmqcore.maintenance.retention.report import (
 from rmqcore.maintenance.retention.rule_settings import rule_settings
 from rmqcore.maintenance.retention.simulation import Gone, SimulatedFile, Simulation
 from rmqcore.maintenance.retention.unread import Position, unread_forecast
+from rmqcore.units import DAY_MS
 
-DAY_MS = 86_400_000
 MOST_MS = 3650 * DAY_MS
 """A disk that is full later is not asked about."""
 MOST_POINTS = 400

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
+from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from rmqcore.disk.paths import StorePaths
-from rmqcore.maintenance.retention.forecast import DAY_MS, Present, forecast
+from rmqcore.maintenance.retention.forecast import Present, forecast
 from rmqcore.maintenance.retention.growing_disks import disk_facts, growing_disks
 from rmqcore.maintenance.retention.log_facts import LogFacts, read_log
 from rmqcore.maintenance.retention.report import DiskFacts, RetentionReport
@@ -21,12 +21,13 @@ from rmqcore.maintenance.retention.write_rate import write_rate
 from rmqcore.offline.info import disk_bytes
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, StoreReader
+from rmqcore.units import DAY_MS, HOUR_MS
 
 HORIZON_DAYS = 7.0
 MOST_DAYS = 3650.0
 MOST_BYTES_PER_SECOND = 1 << 50
-RESTS_MS = 3_600_000
-COPIED_MS = 86_400_000
+RESTS_MS = HOUR_MS
+COPIED_MS = DAY_MS
 """A file that was changed so long after its last record was stored has its time from a copy."""
 
 
@@ -92,7 +93,7 @@ def retention(
         log,
         offsets,
         settings,
-        time.time_ns() // 1_000_000 if now_ms is None else now_ms,
+        wall_clock_ms() if now_ms is None else now_ms,
         changed=changed,
         horizon_days=horizon_days,
         bytes_per_second=bytes_per_second,
@@ -171,7 +172,7 @@ def _notes(
     if any(other < one for one, other in pairwise(times)):
         yield "store times step back in the log: a clock was set back, and the write rate is not sure"
     if times and now_ms - times[-1] > RESTS_MS:
-        hours = (now_ms - times[-1]) / 3_600_000
+        hours = (now_ms - times[-1]) / HOUR_MS
         yield f"the newest message is {hours:,.0f} hours old: the rate is that of the time before it"
     elif times and times[-1] > now_ms + RESTS_MS:
         yield "the newest message was stored in the future: a clock is, or was, wrong"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rmqcore.maintenance.retention.log_facts import LogFacts
 from rmqcore.maintenance.retention.report import WriteRate
 from rmqcore.offline.log.store_times import first_stored
+from rmqcore.units import DAY_MS, HOUR_MS
 
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 LEAST_SPAN_MS = 60_000
 """A log of less says nothing about a rate."""
 CLOSE_ENOUGH = 64 * 1024

@@ -21,10 +21,11 @@ from rmqcore._native.format.layout import (
     body_pos,
 )
 from rmqcore.maintenance.salvage.filler import PROP_CRC_SIZE
+from rmqcore.units import INT_MAX
 
 PROP_CRC = b"__CRC32#\x01"
 SEPARATOR = b"\x02"
-MOST_TOTALSIZE = (1 << 31) - 1
+MOST_TOTALSIZE = INT_MAX
 
 
 def with_longer_properties(record: bytes, more: int) -> bytes | None:

@@ -16,10 +16,11 @@ from rmqcore.disk.paths import file_name
 from rmqcore.errors import StoreError, is_of_the_system
 from rmqcore.maintenance.salvage.close_gaps import with_longer_properties
 from rmqcore.maintenance.salvage.filler import fillers
+from rmqcore.units import PAGE
 
 BLANK_SIZE = 8
 """Bytes that a record leaves free at least: the BLANK that ends each file."""
-PIECE, PAGE = 1 << 20, 4096
+PIECE = 1 << 20
 AT_ONCE = 64 << 20
 """Bytes that one call copies: a signal handler runs between two of them."""
 _CANNOT = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY}

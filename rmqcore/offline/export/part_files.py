@@ -18,8 +18,9 @@ from rmqcore.offline.export.message_rows import (
     csv_encoder,
     json_encoder,
 )
-from rmqcore.offline.export.partitions import DAY_MS, LAST_DAY, partition_folder
+from rmqcore.offline.export.partitions import LAST_DAY, partition_folder
 from rmqcore.shown.body_text import Stored
+from rmqcore.units import DAY_MS
 
 if TYPE_CHECKING:
     from rmqcore.message import MessageView

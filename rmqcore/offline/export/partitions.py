@@ -20,7 +20,6 @@ from rmqcore.disk.inside.files import remove_empty
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError, TargetNotEmptyError
 
-DAY_MS = 86_400_000
 LAST_DAY = 2_932_896  # 9999-12-31
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 WORK_PREFIX = ".rmqcore-export-"

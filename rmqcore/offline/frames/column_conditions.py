@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from rmqcore.offline.log.conditions import Conditions
-
-INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
-INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+from rmqcore.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def among(column: str, values: Collection[Any]) -> Known | None:
             Conditions(topics=chosen) if column == "topic" else Conditions(tags=chosen), True
         )
     if column == "queue_id" and all(map(is_whole, values)):
-        fitting = frozenset(value for value in values if INT32_MIN <= value <= INT32_MAX)
+        fitting = frozenset(value for value in values if INT_MIN <= value <= INT_MAX)
         return Known(Conditions(queue_ids=fitting), True)
     if column in ("phy_offset", "store_timestamp_ms") and values and all(map(is_whole, values)):
         known = between(column, min(values), max(values))
@@ -63,8 +61,8 @@ def between(column: str, least: int | None, most: int | None) -> Conditions | No
 
     Numbers of more than 64 bits are cut to 64, which loses no message.
     """
-    start = None if least is None else min(max(least, INT64_MIN), INT64_MAX)
-    end = None if most is None or most >= INT64_MAX else max(most + 1, INT64_MIN)
+    start = None if least is None else min(max(least, LONG_MIN), LONG_MAX)
+    end = None if most is None or most >= LONG_MAX else max(most + 1, LONG_MIN)
     if column == "phy_offset":
         return Conditions(start_phy_offset=start, end_phy_offset=end)
     if column == "store_timestamp_ms":
@@ -74,9 +72,7 @@ def between(column: str, least: int | None, most: int | None) -> Conditions | No
 
 def is_whole(value: Any) -> TypeGuard[int]:
     """Whether a value is a whole number of 64 bits, and no bool."""
-    return (
-        isinstance(value, int) and not isinstance(value, bool) and INT64_MIN <= value <= INT64_MAX
-    )
+    return isinstance(value, int) and not isinstance(value, bool) and LONG_MIN <= value <= LONG_MAX
 
 
 def is_plain_text(value: Any) -> TypeGuard[str]:

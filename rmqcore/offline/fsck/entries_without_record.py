@@ -18,6 +18,7 @@ from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.queue_offset_runs import EXT_ADDRESS_MAX
 from rmqcore.offline.fsck.queue_state import Lost, QueueState
 from rmqcore.offline.queues.queues import Entries
+from rmqcore.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqcore.sysflag import has_queue_entry
 
 CHUNK_ENTRIES = 50_000
@@ -230,8 +231,8 @@ class EntryCheck:
 
 def _in_light_queue(view: MessageView, state: QueueState, queue_offset: int) -> bool:
     """Whether the record lists this queue and offset among those that it also goes to."""
-    names = view.properties.get("INNER_MULTI_DISPATCH", "").split(",")
-    offsets = view.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
+    names = view.properties.get(INNER_MULTI_DISPATCH, "").split(",")
+    offsets = view.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
     # The offset of a name that is no light queue is left empty.
     return state.queue_id == 0 and any(
         name == state.topic and offset in (str(queue_offset), "")

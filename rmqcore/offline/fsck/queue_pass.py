@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from rmqcore.offline.fsck.queue_offset_runs import (
     queue_id_of,
     stretches,
 )
-from rmqcore.offline.fsck.queue_state import Lost, QueueState, QueueStates
+from rmqcore.offline.fsck.queue_state import Lost, NoState, QueueState, QueueStates
 from rmqcore.offline.fsck.records_without_entry import LateRecords, OtherQueues
 from rmqcore.offline.fsck.rocksdb_names import RocksdbNames
 from rmqcore.offline.queues.queues import QueueFiles
@@ -94,7 +93,7 @@ class QueueAudit:
         self._paths = paths
         self.total_bytes = names.total_bytes
         self._states = QueueStates(paths, names)
-        self._by_key: dict[int, QueueState | Literal[False] | None] = {}
+        self._by_key: dict[int, QueueState | NoState] = {}
         self._numbering = 0
         self._batch_topics = BatchTopics(paths, unreadable=left_out)
         self._note_holes()
@@ -186,17 +185,17 @@ class QueueAudit:
         found = []
         for key in runs.key[runs.starts].tolist():
             state = by_key.get(key)
-            if state is None and key not in by_key:
+            if state is None:
                 state = self._states.of(batch.topics[key >> 32], queue_id_of(key))
                 by_key[key] = state
             found.append(state)
-        states = [state for state in found if state]
+        states = [state for state in found if isinstance(state, QueueState)]
         if len(states) == len(found):
             return runs, states
         for (key, start, end), state in zip(runs, found, strict=True):
-            if state is False:
+            if state is NoState.FORGOTTEN:
                 self._add_other(batch, runs.rows[start:end], batch.topics[key >> 32])
-        return runs.part([bool(state) for state in found]), states
+        return runs.part([isinstance(state, QueueState) for state in found]), states
 
     def _add_other(self, batch: LogBatch, rows: Int64, topic: str) -> None:
         deleted = self._states.any_queue and not self._states.has(topic)

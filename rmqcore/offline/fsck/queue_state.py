@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from enum import Enum, auto
+from typing import Any
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths
@@ -77,14 +78,6 @@ class QueueState:
         if len(topic) > MOST_NAME:  # no directory has such a name
             topic = f"{topic[:MOST_NAME]}..."
         return f"{self.place}/{topic}/{self.queue_id}"
-
-    @property
-    def end_of_files(self) -> int:
-        """The queue offset behind the last file's room."""
-        if self.files is None or not self.files.files:
-            return 0
-        last = self.files.files[-1]
-        return last.first_offset + last.entry_count
 
     def next_file(self, queue_offset: int) -> int | None:
         """The first queue offset of the next file behind a queue offset."""
@@ -172,6 +165,15 @@ class Lost:
         return found
 
 
+class NoState(Enum):
+    """Why a queue has no state here."""
+
+    ELSEWHERE = auto()
+    """The queue belongs to another part, or cannot be listed."""
+    FORGOTTEN = auto()
+    """There are too many queues without files to remember this one."""
+
+
 class QueueStates:
     """What is remembered of queues: of all, or of as many as there is room for.
 
@@ -227,22 +229,19 @@ class QueueStates:
                 room -= len(files.files) * (FILE_BYTES + sys.getsizeof(files.files[0].path))
             self._next = next(self._queues, None)
 
-    def of(self, topic: str, queue_id: int) -> QueueState | Literal[False] | None:
-        """The state of a record's queue.
-
-        None: the queue belongs to another part, or cannot be listed. False: nothing is remembered of it.
-        """
+    def of(self, topic: str, queue_id: int) -> QueueState | NoState:
+        """Return the state of a record's queue, or why there is none."""
         key = topic, queue_id
         state = self._known.get(key)
         if state is not None:
             return state
         above = f"{self._source.place}/{topic}"
         if above in self._unlisted or f"{above}/{queue_id}" in self._unlisted:
-            return None
+            return NoState.ELSEWHERE
         if not self._first_part or (self.has_more and self._source.has(topic, queue_id)):
-            return None
+            return NoState.ELSEWHERE
         if self._without_files >= MOST_WITHOUT_FILES:
-            return False
+            return NoState.FORGOTTEN
         self._without_files += STATE_BYTES + sys.getsizeof(topic)
         state = self._known[key] = QueueState(topic, queue_id, None, place=self._source.place)
         return state

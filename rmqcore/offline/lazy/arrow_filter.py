@@ -17,22 +17,19 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from rmqcore.offline.frames.column_conditions import (
-    INT32_MAX,
-    INT32_MIN,
-    INT64_MAX,
-    INT64_MIN,
     among,
     between,
 )
 from rmqcore.offline.frames.columns import FIRST_MS, LAST_MS, TIMES
 from rmqcore.offline.log.conditions import Conditions
+from rmqcore.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 TEXTS = ("topic", "tags", "uniq_key")
 NUMBERS = {
-    "phy_offset": (INT64_MIN, INT64_MAX),
-    "queue_id": (INT32_MIN, INT32_MAX),
+    "phy_offset": (LONG_MIN, LONG_MAX),
+    "queue_id": (INT_MIN, INT_MAX),
     "store_timestamp": (FIRST_MS, LAST_MS),
-    "store_timestamp_ms": (INT64_MIN, INT64_MAX),
+    "store_timestamp_ms": (LONG_MIN, LONG_MAX),
 }
 """Columns, and the least and the greatest number of each."""
 MOST_QUEUE_IDS = 256

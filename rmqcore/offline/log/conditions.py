@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict, TypeVar
 from rmqcore._native.scan.filter import Filter
 from rmqcore.errors.arguments import check_longs, check_within, wrong_type
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.units import INT_MAX, INT_MIN
 
 Item = TypeVar("Item")
 
@@ -146,7 +147,7 @@ def _queue_ids(given: int | Iterable[int] | None) -> frozenset[int] | None:
     for queue_id in queue_ids:
         if not hasattr(queue_id, "__index__"):
             raise wrong_type("queue_ids", "int, an iterable of int or None", queue_id)
-        check_within("queue_ids", queue_id, -(1 << 31), (1 << 31) - 1)
+        check_within("queue_ids", queue_id, INT_MIN, INT_MAX)
     return queue_ids
 
 

@@ -25,9 +25,9 @@ from rmqcore.disk.read_range import read_range
 from rmqcore.disk.same_name import compared
 from rmqcore.disk.store_kinds import ASKED_FILES, BEGINNING, is_dledger_name, tells_dledger
 from rmqcore.offline.remote.remote_paths import RemotePaths
+from rmqcore.units import PAGE
 
 DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
-PAGE = 4096
 DLEDGER_POS = 24
 """Where the head of a DLedger entry says where it lies."""
 

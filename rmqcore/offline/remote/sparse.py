@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-PAGE = 4096
+from rmqcore.units import PAGE
 
 
 def write_sparse(fd: int, data: bytes | memoryview, pos: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.clock import wall_clock_ms
 from rmqcore.disk.consumer_offsets import read_consumer_offsets
 from rmqcore.disk.used_space import disk_space
 from rmqcore.offline.log.log_files import LogFile
@@ -178,7 +179,7 @@ class LiveStats:
         end = self._tail.next_phy_offset
         return LiveSample(
             path=str(self._reader.path),
-            time_ms=time.time_ns() // 1_000_000,
+            time_ms=wall_clock_ms(),
             seconds=seconds,
             total=self._total(),
             topics=self._topics(),
@@ -217,7 +218,7 @@ class LiveStats:
             return
         offsets = read_consumer_offsets(self._reader.paths)
         self._lag_problems = list(offsets.problems)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_clock_ms()
         self._lags = self._lag_reader.lags(offsets, files, now_ms) if offsets.groups else []
         took = self._clock() - begin
         self._lag_after = begin + took / LAG_SHARE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-HOUR_MS = 3_600_000
 TOP_TAGS = 10
 """How many of the most frequent tags are told."""
 MAX_TAGS = 10_000

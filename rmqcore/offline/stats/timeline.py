@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore.offline.stats.distinct import Ints, distinct
+from rmqcore.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 MOST_BUCKETS = 8192
 OUTSIDE = 0.001
 """The share of messages at either end that may lie far from all others: their timestamps come from damage."""
 
-_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+_SECOND, _MINUTE, _HOUR, _DAY = SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS
 WIDTHS_MS = (
     1, 2, 5, 10, 20, 50, 100, 200, 500, _SECOND, 2 * _SECOND, 5 * _SECOND, 10 * _SECOND, 15 * _SECOND, 30 * _SECOND, _MINUTE,
     2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 15 * _MINUTE, 30 * _MINUTE, _HOUR, 2 * _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY,

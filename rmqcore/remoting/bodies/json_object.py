@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 from rmqcore.errors import RequestError
 from rmqcore.java_json import parse_json, shown_value
+from rmqcore.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 MAX_DEPTH = 8
 TABLE_DEPTH = 3
 """Levels of a body above the entries of its tables: in a registration the tables are members of a member."""
-_LONG = 1 << 63
 _NUMBER = re.compile("[+-]?[0-9]{1,19}")
 
 
@@ -44,8 +44,15 @@ class JsonObject:
     def number(self, name: str, default: int | None = None) -> int:
         """Give a number of at most 64 bits, which may be written as a text; without a default it must be there."""
         value = _as_number(self._given(name, default))
-        if type(value) is not int or not -_LONG <= value < _LONG:
+        if type(value) is not int or not LONG_MIN <= value <= LONG_MAX:
             self.refuse(name, "a whole number of 64 bits", value)
+        return value
+
+    def int32(self, name: str, default: int) -> int:
+        """Return a number of at most 32 bits, which may be written as a text."""
+        value = self.number(name, default)
+        if not INT_MIN <= value <= INT_MAX:
+            self.refuse(name, "a whole number of 32 bits", value)
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:

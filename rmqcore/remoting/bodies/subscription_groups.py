@@ -14,7 +14,6 @@ from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.topic_configs import data_version
 
 _CUSTOMIZED, _EXPONENTIAL = "CUSTOMIZED", "EXPONENTIAL"
-_INT_LIMIT = 1 << 31
 _FLAGS = {
     "consumeEnable": "consume_enable",
     "consumeFromMinEnable": "consume_from_min_enable",
@@ -101,7 +100,7 @@ def subscription_group(found: JsonObject, name: str | None = None) -> Subscripti
         field_name: found.flag(java, _DEFAULTS[field_name]) for java, field_name in _FLAGS.items()
     }
     for java, field_name in _INTS.items():
-        members[field_name] = _bounded(found, java, _DEFAULTS[field_name])
+        members[field_name] = found.int32(java, _DEFAULTS[field_name])
     for java, field_name in _LONGS.items():
         members[field_name] = found.number(java, _DEFAULTS[field_name])
     return SubscriptionGroupConfig(
@@ -147,13 +146,6 @@ def _retry_policy(found: JsonObject) -> dict[str, Any]:
 def _wanted(found: JsonObject) -> dict[str, Any]:
     names = ("topic", "expressionType", "expression")
     return {**{name: found.text(name, "") for name in names}, "version": found.number("version", 0)}
-
-
-def _bounded(found: JsonObject, name: str, default: int) -> int:
-    value = found.number(name, default)
-    if not -_INT_LIMIT <= value < _INT_LIMIT:
-        found.refuse(name, "a whole number of 32 bits", value)
-    return value
 
 
 _DEFAULTS = {

@@ -23,7 +23,6 @@ FIRST_VERSION_WITH_LIST = 37
 MAX_PLAIN_SIZE = 64 << 20
 """Bytes that a compressed body may become."""
 _INT = struct.Struct(">i")
-_INT_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,21 +165,14 @@ def topic_config(found: JsonObject, name: str | None = None) -> TopicConfig:
     """Read one topic; `name` is that of a topic which does not say its own."""
     return TopicConfig(
         found.text("topicName", name),
-        _int(found, "readQueueNums", 16),
-        _int(found, "writeQueueNums", 16),
-        _int(found, "perm", READ | WRITE),
+        found.int32("readQueueNums", 16),
+        found.int32("writeQueueNums", 16),
+        found.int32("perm", READ | WRITE),
         found.text("topicFilterType", SINGLE_TAG),
-        _int(found, "topicSysFlag", 0),
+        found.int32("topicSysFlag", 0),
         found.flag("order"),
         found.text_table("attributes"),
     )
-
-
-def _int(found: JsonObject, name: str, default: int) -> int:
-    value = found.number(name, default)
-    if not -_INT_LIMIT <= value < _INT_LIMIT:
-        found.refuse(name, "a whole number of 32 bits", value)
-    return value
 
 
 class _CompressedReader:

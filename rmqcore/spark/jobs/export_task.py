@@ -29,11 +29,12 @@ from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
+from rmqcore.units import DAY_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DAY_US = 86_400_000_000
+DAY_US = DAY_MS * 1000
 ROWS = "rows.arrow"
 CHUNK_BYTES = 48 * 1024 * 1024
 """Bytes of rows that a task gathers before it divides them among partitions; memory holds about twice as many."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.stats.buckets import quantile
-from rmqcore.offline.stats.rules import HOUR_MS, TOP_TAGS, between, rate_seconds
+from rmqcore.offline.stats.rules import TOP_TAGS, between, rate_seconds
 from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.jobs.topic_totals import (
     COLUMNS,
@@ -29,6 +29,7 @@ from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import Paths
+from rmqcore.units import HOUR_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,6 +13,7 @@ from typing import Any, Self
 from rmqcore.errors import StoreFormatError, WatermarkError
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.seal import Seal, broken_seal, seal_at
+from rmqcore.units import LONG_MAX
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Watermark:
             raise _no_watermark(found, where) from None
         numbers = [mark.phy_offset, *([] if seal is None else [seal.end_phy_offset])]
         texts = [mark.root, *([] if seal is None else [seal.sha256])]
-        if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
+        if not all(type(number) is int and 0 <= number <= LONG_MAX for number in numbers):
             raise _no_watermark(found, where)
         if not all(isinstance(text, str) for text in texts):
             raise _no_watermark(found, where)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from rmqcore.units import EPOCH
+
 _TIME = "us"
 
 
@@ -50,7 +51,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     if isinstance(value, datetime):
-        return {_TIME: (value - _EPOCH) // timedelta(microseconds=1)}
+        return {_TIME: (value - EPOCH) // timedelta(microseconds=1)}
     return value
 
 
@@ -58,5 +59,5 @@ def _value(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(_value, value))
     if isinstance(value, dict):
-        return _EPOCH + timedelta(microseconds=value[_TIME])
+        return EPOCH + timedelta(microseconds=value[_TIME])
     return value

@@ -11,11 +11,12 @@ from rmqcore.spark.options import values
 from rmqcore.spark.options.source_options import parse_value
 from rmqcore.spark.options.table import Option
 from rmqcore.spark.options.unknown import unknown_option
+from rmqcore.units import INT_MAX
 
 Selector = Literal["column", "hash", "roundRobin"]
 PREFIX = "column."
-_BYTES = values.size_in(1, (1 << 31) - 1)
-_COUNT = values.int_in(1, (1 << 31) - 1)
+_BYTES = values.size_in(1, INT_MAX)
+_COUNT = values.int_in(1, INT_MAX)
 _OF_SPARK = {"checkpointlocation", "queryname"}
 """Spark hands its own options of a stream to the sink too."""
 

@@ -10,6 +10,7 @@ from rmqcore._native.format.layout import REC_MIN_SIZE_V1
 from rmqcore.spark.options import values
 from rmqcore.spark.options.given_filters import parse_filters
 from rmqcore.spark.storage.store_pin import parse_pins
+from rmqcore.units import INT_MAX
 
 TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
 CUT_TABLES = ("messages", "corrupt")
@@ -252,7 +253,7 @@ OPTIONS = (
     Option(
         "maxRecordSize",
         "max_record_size",
-        values.size_in(REC_MIN_SIZE_V1, (1 << 31) - 1),
+        values.size_in(REC_MIN_SIZE_V1, INT_MAX),
         "4160k",
         "No record is longer. Raise it with the broker's maxMessageSize (+ 64k).",
         tables=_SCAN,

@@ -9,6 +9,7 @@ from datetime import UTC
 from typing import Any, Literal, cast
 
 from rmqcore.times import parse_time
+from rmqcore.units import INT_MAX, LONG_MAX, LONG_MIN
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -61,7 +62,7 @@ def parse_time_ms(text: str) -> int:
     Spark does not tell a Python source the session's zone, and the zone of the process that plans a read is nobody's choice.
     """
     try:
-        return int_in(-(1 << 63), (1 << 63) - 1)(text)
+        return int_in(LONG_MIN, LONG_MAX)(text)
     except ValueError:
         pass  # it may be a time
     try:
@@ -139,7 +140,7 @@ def parse_queue_ids(text: str) -> tuple[int, ...]:
 
 
 def _is_queue_id(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 31
+    return type(value) is int and 0 <= value <= INT_MAX
 
 
 def parse_pattern(text: str) -> str:
@@ -165,7 +166,7 @@ def parse_phy_offset(text: str) -> int | dict[str, int]:
 
 
 def _is_offset(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONG_MAX
 
 
 def parse_queue_offsets(text: str) -> QueueOffsets | Literal["earliest", "latest"]:
@@ -188,7 +189,7 @@ def queue_offsets_of(given: Mapping[str, Any]) -> QueueOffsets:
         for broker, queues in brokers.items():
             for queue_id, queue_offset in queues.items():
                 number = int(queue_id)
-                known = type(queue_offset) is int and EARLIEST <= queue_offset < 1 << 63
+                known = type(queue_offset) is int and EARLIEST <= queue_offset <= LONG_MAX
                 if not (known and _is_queue_id(number)):
                     raise ValueError
                 found.setdefault(topic, {}).setdefault(broker, {})[number] = queue_offset

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.pruning.relations import sequence
+from rmqcore.units import EPOCH
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COMPARISONS = frozenset(
     {
         "EqualTo",
@@ -71,4 +71,4 @@ def _value(value: Any) -> str | int | datetime | None:
     # Spark counts the days of older times by another calendar, and Python has no later ones.
     if not 0 <= micros < 253_402_300_800_000_000:
         return None
-    return _EPOCH + timedelta(microseconds=micros)
+    return EPOCH + timedelta(microseconds=micros)

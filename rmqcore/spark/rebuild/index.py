@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.index.index_file import next_name
-from rmqcore.engine.index.index_service import wall_clock_ms
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.spark.output.part_output import PartOutput, StagedFile

@@ -17,8 +17,9 @@ from rmqcore.spark.rows.bodies import PlainBodies
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.row_choice import Mask
 from rmqcore.spark.rows.schema import arrow_schema
+from rmqcore.units import LONG_MAX
 
-MAX_MS = ((1 << 63) - 1) // 1000
+MAX_MS = LONG_MAX // 1000
 """The latest time in milliseconds that Spark's microseconds can hold."""
 
 

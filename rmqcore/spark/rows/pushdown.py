@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from rmqcore.offline.frames.column_conditions import among, between, is_plain_text, is_whole
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.rows.arrow_rows import MAX_MS
+from rmqcore.units import EPOCH
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER_NULL = frozenset(
     {
@@ -152,7 +152,7 @@ def _time_range(kind: str, value: datetime) -> Conditions:
 
 
 def _micros(value: datetime) -> int:
-    return (value - _EPOCH) // _MICROSECOND
+    return (value - EPOCH) // _MICROSECOND
 
 
 def _is_time(value: Any) -> bool:

@@ -14,13 +14,14 @@ from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import EARLIEST, LATEST, QueueOffsets
 from rmqcore.sysflag import has_queue_entry
 from rmqcore.system_topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from rmqcore.units import LONG_MAX, LONG_MIN
 
 TRANSACTION_TOPICS = frozenset({TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC})
 """Where the broker keeps messages whose transaction is open, and notes of those that are done."""
 
 Mask = npt.NDArray[np.bool_]
 
-_FIRST, _LAST = -(1 << 63), (1 << 63) - 1
+_FIRST, _LAST = LONG_MIN, LONG_MAX
 """Of all queue offsets that a record can say, also one whose header is damaged."""
 
 

@@ -98,11 +98,6 @@ def _unknown(name: str, known: dict[str, Column], options: SourceOptions) -> str
     return f"table {options.table} has no column {name}{meant}"
 
 
-def ddl(columns: Iterable[Column]) -> str:
-    """Give the schema as Spark's SQL writes it."""
-    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
-
-
 def spark_schema(columns: Iterable[Column]) -> StructType:
     """Give the schema as Spark's StructType; it needs no session."""
     from pyspark.sql import types

@@ -6,11 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqcore.property_names import KEYS, UNIQ_KEY
 from rmqcore.spark.options.sink_options import SinkOptions
 from rmqcore.spark.sink.columns import WriteColumns
 from rmqcore.spark.sink.queue_selector import RoundRobin, queues_by_hash
-
-_KEYS, _UNIQ_KEY = "KEYS", "UNIQ_KEY"
 
 
 class MessageRows:
@@ -69,7 +68,7 @@ def _keys_to_add(keys: pa.Array, properties: pa.Array | None) -> pa.Array:
     """The keys, but for rows whose properties have the same: KEYS stays as it is there, also with more spaces between words."""
     if properties is None:
         return keys
-    known = _property(properties, _KEYS)
+    known = _property(properties, KEYS)
     same = pc.fill_null(pc.equal(known, keys), False)
     if not pc.all(pc.or_(same, keys.is_null())).as_py():
         joined = (pc.binary_join(_words(texts), " ") for texts in (known, keys))
@@ -90,15 +89,15 @@ def _with_uniq_key(uniq_keys: pa.Array, properties: pa.Array | None) -> pa.Array
         ends = np.concatenate([[0], np.cumsum(uniq_keys.is_valid().to_numpy(zero_copy_only=False))])
         items = uniq_keys.drop_null()
         return pa.MapArray.from_arrays(
-            pa.array(ends.astype(np.int32)), pa.repeat(_UNIQ_KEY, len(items)), items
+            pa.array(ends.astype(np.int32)), pa.repeat(UNIQ_KEY, len(items)), items
         )
-    known = _property(properties, _UNIQ_KEY)
+    known = _property(properties, UNIQ_KEY)
     same = pc.or_kleene(pc.equal(known, uniq_keys), pc.and_(known.is_null(), uniq_keys.is_null()))
     other = np.flatnonzero(~pc.fill_null(same, False).to_numpy(zero_copy_only=False))
     if len(other):
         row = int(other[0])
         raise ValueError(
-            f"column uniq_key: expected {known[row].as_py()!r}, which {_UNIQ_KEY} in column properties is, found "
+            f"column uniq_key: expected {known[row].as_py()!r}, which {UNIQ_KEY} in column properties is, found "
             f"{uniq_keys[row].as_py()!r}; drop one of the two"
         )
     return properties

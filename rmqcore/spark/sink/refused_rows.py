@@ -9,10 +9,12 @@ from pyspark import TaskContext
 
 from rmqcore.engine.store.put_many_result import PutManyResult
 from rmqcore.errors import PutFailedError, RowRefusedError, StoreError
+from rmqcore.property_names import KEYS, TAGS
 from rmqcore.rocketmq_versions import readable_records
 from rmqcore.spark.options.sink_options import SinkOptions
 from rmqcore.spark.sink.columns import WriteColumns
 from rmqcore.status import PutMessageStatus
+from rmqcore.units import INT_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,8 +72,8 @@ def _reason(refusal: str | None, values: dict[str, Any], options: SinkOptions) -
         most = f"{options.max_message_size} bytes (option maxMessageSize)"
         return "body", f"expected at most {most}, found {len(body)} bytes"
     queue_id = values["queue_id"].as_py() if "queue_id" in values else 0
-    if queue_id is not None and not 0 <= queue_id < 1 << 31:
-        return "queue_id", f"expected 0 to 2147483647, found {queue_id}"
+    if queue_id is not None and not 0 <= queue_id <= INT_MAX:
+        return "queue_id", f"expected 0 to {INT_MAX}, found {queue_id}"
     told = _REFUSAL.fullmatch(refusal or "")
     if told is not None:
         return told[1], f"expected a value that a message can have, found: {told[2]}"
@@ -94,7 +96,7 @@ def _reason(refusal: str | None, values: dict[str, Any], options: SinkOptions) -
 
 def _properties_size(values: dict[str, Any]) -> int:
     pairs = dict(values["properties"].as_py() or ()) if "properties" in values else {}
-    for name, property_name in (("tags", "TAGS"), ("keys", "KEYS")):
+    for name, property_name in (("tags", TAGS), ("keys", KEYS)):
         value = values[name].as_py() if name in values else None
         if value:
             pairs[property_name] = value if isinstance(value, str) else " ".join(value)

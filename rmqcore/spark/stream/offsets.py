@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from rmqcore.spark.options.values import QueueOffsets, queue_offsets_of
+from rmqcore.units import LONG_MAX
 
 VERSION = 1
 
@@ -82,7 +83,7 @@ class StreamOffset:
         if offset.get("v") != VERSION or not isinstance(stores, Mapping):
             raise ValueError(f"a stream offset of version {VERSION} was expected, found {offset!r}")
         for broker, phy_offset in stores.items():
-            if type(phy_offset) is not int or not 0 <= phy_offset < 1 << 63:
+            if type(phy_offset) is not int or not 0 <= phy_offset <= LONG_MAX:
                 raise ValueError(
                     f"stream offset of store {broker!r} is {phy_offset!r}, expected a CommitLog offset"
                 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rmqcore.spark.runtime.shipping import read_partition
+from rmqcore.units import LONG_MAX
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -30,7 +31,7 @@ except ImportError:  # before PySpark 4.2
         """Stands in for the class of this name, which this PySpark neither has nor looks for."""
 
 
-NO_LIMIT = (1 << 63) - 1
+NO_LIMIT = LONG_MAX
 """More bytes than a log can have."""
 
 if TYPE_CHECKING:

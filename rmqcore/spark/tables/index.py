@@ -20,6 +20,7 @@ from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.spark.rows.arrow_rows import MAX_MS
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.tables.table import TableRead, batch_of
+from rmqcore.units import INT_MAX
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class IndexPart:
     file: str
     slot_count: int | None = None
     start: int = 1
-    end: int = (1 << 31) - 1
+    end: int = INT_MAX
 
 
 class IndexRead(TableRead):

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rmqcore.testing.verdict import hold
+from rmqcore.units import PAGE
 
 HEAD = struct.Struct("=4q")
 RANGE = struct.Struct("=2q")
-PAGE = 4096
 SECTOR = 512
 Listing = dict[str, "File | Folder"]
 

@@ -23,7 +23,6 @@ from support.stores.untold_store import CUT, MAX_RECORD, UntoldStore
 from support.stores.untold_store import FILE_SIZE as SMALL_FILE
 
 from rmqcore.errors import SplitError
-from rmqcore.offline.log.log_files import PAGE
 from rmqcore.spark.jobs import audit as audit_job
 from rmqcore.spark.jobs import export as export_job
 from rmqcore.spark.splits.planning import SplitPlan
@@ -32,6 +31,7 @@ from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport, check_chain, fits_together
 from rmqcore.spark.splits.split_start import NO_BOUNDARY, UNREAD, ask_boundary
 from rmqcore.testing import hostile_logs
+from rmqcore.units import PAGE
 
 SIZE = 1 << 20
 LARGEST = 16 * 1024

@@ -38,7 +38,7 @@ from support.stores.store_maker import MadeStore, make_store, sample_records
 import rmqcore
 from rmqcore.errors import DataLossError, SplitError
 from rmqcore.offline.info import log_end
-from rmqcore.offline.log.log_files import PAGE, LogShape
+from rmqcore.offline.log.log_files import LogShape
 from rmqcore.spark.splits import store_end
 from rmqcore.spark.splits.planning import plan_store
 from rmqcore.spark.splits.sizing import Sizing
@@ -46,6 +46,7 @@ from rmqcore.spark.splits.store_end import find_end, pin_stores
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_pin import StorePin, parse_pins, pins_text
+from rmqcore.units import PAGE
 
 SIZING = Sizing(max_record_size=MAX_RECORD)
 WALK = replace(SIZING, split_mode="walk")

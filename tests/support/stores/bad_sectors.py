@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from rmqcore.offline.log.log_files import PAGE, LogBytes, LogFile
+from rmqcore.offline.log.log_files import LogBytes, LogFile
+from rmqcore.units import PAGE
 
 
 class BadSectors:

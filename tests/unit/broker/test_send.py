@@ -12,13 +12,17 @@ import pytest
 from support.broker import FakeLoop
 from support.sends import ADDRESS, Sender, image, send
 
+from rmqcore._native.put.put_result import PutResult
+from rmqcore.broker.put_message import store_message
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.uniq_keys import UniqKeys
 from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.message import Message
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import LanguageCode, RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.status import PutMessageStatus
 
 MakeSender = Callable[..., Sender]
 BATCH = RequestCode.SEND_BATCH_MESSAGE
@@ -158,6 +162,18 @@ def test_a_slave_takes_nothing(make: MakeSender) -> None:
         response = sender.ask(request)
         assert response.code == ResponseCode.SYSTEM_BUSY
         assert response.remark == "[REJECTREQUEST]system busy, start flow control for a while"
+
+
+def test_broker_and_store_agree_on_whether_a_slave_takes_puts(make: MakeSender) -> None:
+    for duplicates, status in (
+        (False, PutMessageStatus.SERVICE_NOT_AVAILABLE),
+        (True, PutMessageStatus.PUT_OK),
+    ):
+        sender = make(store={"broker_role": "SLAVE", "duplication_enable": duplicates})
+        found: list[PutResult] = []
+        store_message(sender.broker, Message("orders", b"body"), found.append)
+        assert [result.status for result in found] == [status]
+        assert sender.broker.store.put(Message("orders", b"body")).status == status
 
 
 def test_a_full_disk_refuses_and_tells(

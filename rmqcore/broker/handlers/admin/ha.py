@@ -20,11 +20,6 @@ _TIMER_CHECKPOINT = Struct(">7q")
 _NO_VERSION = {"counter": 0, "stateVersion": 0, "timestamp": 0}
 
 
-def is_slave(broker: Broker) -> bool:
-    """Say whether a broker follows another."""
-    return broker.store.config.broker_role == "SLAVE"
-
-
 def _exchange_ha_info(call: Call) -> RemotingCommand:
     """Tell where a master's HA port and broker are.
 
@@ -34,7 +29,7 @@ def _exchange_ha_info(call: Call) -> RemotingCommand:
     configuration or its name servers.
     """
     broker = call.broker
-    if is_slave(broker) or "masterHaAddress" in call.fields:
+    if broker.store.config.is_slave or "masterHaAddress" in call.fields:
         return call.respond()
     fields = {
         "masterAddress": broker.address,
@@ -50,7 +45,9 @@ def _get_ha_status(call: Call) -> RemotingCommand:
     broker = call.broker
     end = broker.store.max_phy_offset
     slaves = broker.replication.slaves()
-    master = None if not is_slave(broker) else broker.replication.master() or MasterInfo()
+    master = (
+        None if not broker.store.config.is_slave else broker.replication.master() or MasterInfo()
+    )
     body = {
         "haClientRuntimeInfo": _client_info(master, end),
         "haConnectionInfo": [_connection_info(one, end) for one in slaves],
@@ -98,14 +95,14 @@ def _connection_info(one: SlaveInfo, end: int) -> dict[str, object]:
 def replication_info(broker: Broker) -> dict[str, str]:
     """Return role, master and slaves, as runtime info shows them."""
     found = {"brokerRole": broker.store.config.broker_role}
-    if is_slave(broker):
+    if broker.store.config.is_slave:
         master = broker.replication.master() or MasterInfo()
         found["haMaster"] = master.ha_address or "not known"
         found["haMasterConnected"] = str(master.connected).lower()
         if master.error:
             found["haMasterError"] = master.error
     slaves = broker.replication.slaves()
-    if not is_slave(broker):
+    if not broker.store.config.is_slave:
         found["haSlaves"] = str(len(slaves))
     for number, one in enumerate(sorted(slaves, key=lambda one: one.peer)):
         found[f"haSlave_{number}"] = (

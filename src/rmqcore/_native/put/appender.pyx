@@ -28,7 +28,13 @@ cdef enum:
 choose_crc32()
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
-cdef object PAUSED = bool  # `refused` while puts are paused: unlike what ends puts for good, a call of it does not raise
+
+
+def _paused():
+    """`refused` while puts are paused: it does not raise, unlike what ends puts for good."""
+
+
+cdef object PAUSED = _paused
 
 
 @cython.final

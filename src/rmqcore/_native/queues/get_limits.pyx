@@ -31,7 +31,7 @@ cdef class GetLimits:
         self.count_on_disk = config.max_transfer_count_on_message_in_disk
         self.filter_bytes = config.max_filter_message_size
         self.files = config.travel_cq_file_num_when_get_message
-        self.keeps_offsets = config.broker_role == "SLAVE" and not config.offset_check_in_slave
+        self.keeps_offsets = not config.corrects_offsets
 
     def is_full(self, int64_t count, int64_t total, int64_t msg_size, int64_t most, int64_t most_bytes, bint in_memory):
         """Whether a get that has so many messages and bytes ends before one of `msg_size` bytes; the first always comes.

@@ -303,7 +303,7 @@ def test_only_files_whose_newest_message_is_gone_expire(tmp_path: Path) -> None:
     assert len(opened.service.delete_expired(records[3].phy_offset + 1)) == 1
     assert opened.find("T", "k3") == []
     assert opened.find("T", "k4") == [records[4].phy_offset]
-    assert opened.service.total_size == 3 * SIZE
+    assert sum(file.file_size for file in opened.service.files) == 3 * SIZE
 
 
 def test_what_an_answer_looks_like() -> None:

@@ -1,0 +1,8 @@
+"""The wall clock. What only computes with times takes the time as an argument and does not import this."""
+
+import time
+
+
+def wall_clock_ms() -> int:
+    """Return the time now by the wall clock, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
