@@ -140,6 +140,8 @@ class BrokerStats:
     put_bytes : int
     put_days, get_days : DayTotals
         Messages put and got, those of topics left out that RocketMQ itself uses.
+    take_counts : callable
+        Adds what native code has counted since it was last called. Each second, and for whoever asks for totals.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class BrokerStats:
         self.put = self.put_bytes = self.found = self.missed = self.transferred = 0
         self.put_days, self.get_days = DayTotals(), DayTotals()
         self._day = _local_day(self.boot_timestamp_ms)
+        self.take_counts: Callable[[], object] = lambda: None
         self._seconds: deque[Totals] = deque(maxlen=SECONDS_KEPT)
         self._hour_ms = self._day_ms = self.boot_timestamp_ms
         self.every_second()
@@ -258,6 +261,7 @@ class BrokerStats:
 
     def every_second(self) -> None:
         """Keep the totals of this second."""
+        self.take_counts()
         totals = Totals(self._now_ms(), self.put, self.found, self.missed, self.transferred)
         self._seconds.append(totals)
 

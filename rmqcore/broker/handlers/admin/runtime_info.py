@@ -96,6 +96,7 @@ def _store_state(broker: Broker) -> tuple[str, str]:
 
 
 def _counted(stats: BrokerStats, now_ms: int) -> dict[str, str]:
+    stats.take_counts()
     puts = max(stats.put, 1)
     found, missed = _rates(stats, "found"), _rates(stats, "missed")
     transferred = _joined(_rates(stats, "transferred"))
