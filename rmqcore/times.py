@@ -83,6 +83,8 @@ def _by_the_calendar(words: str, zone: tzinfo | None) -> int | None:
     if found is None:
         return None
     clock = (found["clock"] or "00:00")[:8]
+    if clock.startswith("24"):  # for Python 3.14 it is the next day
+        raise ValueError("hour must be in 0..23")
     moment = datetime.fromisoformat(f"{found['day']}T{clock}{found['zone'] or ''}")
     part = (found["part"] or found["ms"] or "").ljust(9, "0")
     whole = milliseconds(moment if moment.tzinfo else moment.replace(tzinfo=zone))

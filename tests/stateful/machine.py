@@ -150,7 +150,8 @@ class StoreMachine(RuleBasedStateMachine):
             if sys.exc_info()[0] is None:
                 self.close()
         finally:
-            self.store.close()
+            if hasattr(self, "store"):  # an example can end before `begin`
+                self.store.close()
             shutil.rmtree(self.folder)
 
     # ---- crashes ------------------------------------------------------------------------------------

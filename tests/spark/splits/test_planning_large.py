@@ -81,9 +81,11 @@ print(len(plan.splits), tracemalloc.get_traced_memory()[1])
 """
 
 
-@pytest.mark.parametrize(("parts", "bytes_a_file"), [(1, 1000), (8, 1000 + 7 * 350)])
+@pytest.mark.parametrize(("parts", "bytes_a_file"), [(1, 1400), (8, 1400 + 7 * 350)])
 def test_a_plan_needs_little_memory(tmp_path: Path, parts: int, bytes_a_file: int) -> None:
-    """100,000 files: 100 MB at most in one part each, which is what an estate is read in; splits of a file share it.
+    """100,000 files: 140 MB at most in one part each, which is what an estate is read in; splits of a file share it.
+
+    Half of that is a path: one of Python 3.14 has twice the bytes of one of 3.11.
 
     In a process of its own: what Spark's threads did in the process of the tests was counted as well, 7 MB where a plan takes 3.
     """

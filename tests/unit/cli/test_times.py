@@ -100,6 +100,7 @@ NOW_MS = 1700086400018
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("24:00", "hour must be in 0..23"),
         ("25:00", "hour must be in 0..23"),
         ("09:60", "minute must be in 0..59"),
         ("2023-02-30", "day "),
