@@ -77,7 +77,6 @@ def top(
       rmqcore top /data/store
       rmqcore top /data/store --once --sort lag
       rmqcore top /data/store --count 2 --json | jq .total
-      rmqcore top /data/store --broker 127.0.0.1:10911
     """
     live = LiveStats(store, commitlog=commitlog, follow_links=follow_links)
     if broker is not None:
