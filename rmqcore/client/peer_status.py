@@ -14,7 +14,7 @@ from rmqcore.broker_conf import parse_properties
 from rmqcore.client.connection import Connection
 from rmqcore.client.remote import Answer, Remote
 from rmqcore.errors import AnswerTimeoutError
-from rmqcore.remoting.bodies.json_object import parse_body
+from rmqcore.remoting.bodies.json_object import JsonObject, parse_body
 from rmqcore.remoting.bodies.routes import parse_cluster_info
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -52,6 +52,10 @@ class PeerStatus:
         Why the store is not ``ok``.
     brokers : list of str or None
         Of a name server: the brokers that it knows.
+    replication : dict or None
+        Of a broker of rmqcore: ``role``, ``log_end`` and ``ha_address``; ``slaves``, each with ``address``, ``phy_offset`` up to
+        which it holds the log, ``lag_bytes``, ``lag_seconds`` and ``in_sync``; ``master`` of a slave, with ``ha_address``,
+        ``connected``, ``master_end``, ``lag_bytes``, ``lag_seconds`` and ``error``, else None.
     round_trip_ms : float
         Milliseconds from the question to the answer, without the time to connect.
     """
@@ -66,6 +70,7 @@ class PeerStatus:
     store: str | None = None
     reason: str | None = None
     brokers: list[str] | None = None
+    replication: dict[str, Any] | None = None
 
     @property
     def ready(self) -> bool:
@@ -152,7 +157,43 @@ def _broker(
         table.get("brokerVersionDesc"),
         state,
         reason,
+        replication=_replication(table),
     )
+
+
+def _replication(table: Mapping[str, str]) -> dict[str, Any] | None:
+    """Read what a broker says of its copies; None of one that does not, such as Java's."""
+    if "replication" not in table:
+        return None
+    found = parse_body(_RUNTIME_INFO.name, table["replication"].encode())
+    master = found.child("master") if found.has("master") else None
+    return {
+        "role": found.text("role"),
+        "log_end": found.number("log_end"),
+        "ha_address": found.text("ha_address", "") or None,
+        "master": None
+        if master is None
+        else {
+            "ha_address": master.text("ha_address"),
+            "connected": master.flag("connected"),
+            "master_end": master.number("master_end"),
+            **_lag(master),
+            "error": master.text("error"),
+        },
+        "slaves": [
+            {
+                "address": one.text("address"),
+                "phy_offset": one.number("phy_offset"),
+                **_lag(one),
+                "in_sync": one.flag("in_sync"),
+            }
+            for one in found.objects("slaves")
+        ],
+    }
+
+
+def _lag(one: JsonObject) -> dict[str, Any]:
+    return {"lag_bytes": one.number("lag_bytes"), "lag_seconds": one.number("lag_ms") / 1000}
 
 
 def _broker_names(response: RemotingCommand) -> list[str]:

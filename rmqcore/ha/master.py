@@ -43,13 +43,15 @@ class Follower:
         Bytes of bodies that it was sent.
     caught_up_at : float
         When it last held all of the log.
+    asked_from : int
+        CommitLog offset of its first report; -1 before.
     """
 
     def __init__(self, store: MessageStore, peer: str, now: float) -> None:
         config: MessageStoreConfig = store.config
         self.peer = peer
         self.ack = _NOT_YET
-        self.sent_to = _NOT_YET
+        self.sent_to = self.asked_from = _NOT_YET
         self.sent_bytes = 0
         self.caught_up_at = now
         self._store = store
@@ -80,6 +82,7 @@ class Follower:
             raise LogsPartedError(end, phy_offset, end, "the slave's is longer than its master's")
         if self.sent_to == _NOT_YET:
             self.sent_to = self._begin(phy_offset)
+            self.asked_from = phy_offset
         self.ack = phy_offset
         if phy_offset == end:
             self.caught_up_at = now
@@ -130,6 +133,20 @@ class Follower:
         return self.frame(memoryview(b""), now)
 
     # ---- how it is
+
+    @property
+    def follows(self) -> bool:
+        """It has reported more than it asked from: what it has is this log, and it grows."""
+        return self.ack > self.asked_from
+
+    @property
+    def held(self) -> int:
+        """CommitLog offset up to which it is known to hold this log; -1 before it follows.
+
+        The first report says from where on bytes are wanted. Whether those before it are this log's is known to the slave alone,
+        once it has compared: a log that has parted reports an offset all the same, and would answer a put that it never got.
+        """
+        return self.ack if self.follows else _NOT_YET
 
     def is_silent(self, now: float) -> bool:
         """Return whether the slave has been silent for more than `ha_housekeeping_interval`."""
@@ -183,7 +200,7 @@ def held_by(followers: Iterable[Follower], replicas: int) -> int:
     for follower in followers:
         host = follower.peer.rpartition(":")[0]
         key = follower.peer if host in ("127.0.0.1", "[::1]") else host
-        acks[key] = max(acks.get(key, _NOT_YET), follower.ack)
+        acks[key] = max(acks.get(key, _NOT_YET), follower.held)
     needed = replicas - 1
     if needed < 1:
         raise ValueError(f"replicas is {replicas}, expected at least 2: the master is one")

@@ -85,6 +85,7 @@ OURS_ALONE = {
     "brokerName",
     "brokerRole",
     "haSlaves",
+    "replication",
     "storeState",
     "storeStateReason",
 }

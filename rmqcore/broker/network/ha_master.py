@@ -74,6 +74,7 @@ class HaMaster:
         self.max_connections = max_connections
         self.clock = clock
         self.open: set[SlaveConnection] = set()
+        self._gone: set[str] = set()  # hosts of slaves that followed
         self.pace = Pace(_bytes_per_second(broker), clock())
         self.started_end = broker.store.max_phy_offset
         self.on_held = on_held
@@ -100,6 +101,30 @@ class HaMaster:
         if not self.open and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def gone(self, follower: Follower, why: str) -> None:
+        """Log that a slave is gone: each time if it followed, else once for its host, which tries again and again."""
+        host = follower.peer.rpartition(":")[0]
+        if follower.follows:
+            self._gone.add(host)
+            _LOG.warning("slave %s is gone at %d: %s", follower.peer, follower.ack, why)
+            return
+        self.broker.said_once.warn(
+            self.broker.now_ms(),
+            ("ha gone", host),
+            "slave %s asked for the log from %d on, and left without taking it (%s): its own log says why; it may have parted",
+            follower.peer,
+            follower.asked_from,
+            why,
+        )
+
+    def followed(self, follower: Follower) -> None:
+        """Log that a slave of a host from which one has gone follows again."""
+        host = follower.peer.rpartition(":")[0]
+        if host in self._gone:
+            self._gone.discard(host)
+            text = "slave %s is back: it holds the log up to %d of %d"
+            _LOG.warning(text, follower.peer, follower.ack, self.broker.store.confirm_offset)
 
     # ---- the log grows
 
@@ -219,8 +244,7 @@ class SlaveConnection(asyncio.Protocol):
         self._transport = None
         self._master.lost(self)
         if self.follower.ack >= 0 and not self._is_ended:
-            why = exc or "the connection was closed"
-            _LOG.warning("slave %s is gone at %d: %s", self.follower.peer, self.follower.ack, why)
+            self._master.gone(self.follower, str(exc or "the connection was closed"))
 
     def data_received(self, data: bytes) -> None:
         """Take reports, and send what the slave lacks."""
@@ -238,6 +262,8 @@ class SlaveConnection(asyncio.Protocol):
         if is_first:
             text = "slave %s holds the log up to %d, and is sent it from %d on"
             _LOG.info(text, follower.peer, follower.ack, follower.sent_to)
+        if follower.follows:
+            self._master.followed(follower)
         self._master.reported()
         self.send_more()
 

@@ -26,6 +26,8 @@ from rmqcore.ha.common_end import CommonEnd, find_common_end
 from rmqcore.ha.slave import Slave
 from rmqcore.status import PutMessageStatus
 
+LAG_MS = 5_000
+"""Milliseconds between two looks at the end of the master's log, by which the lag is told."""
 AGAIN_AFTER_S = 5.0
 """Seconds from a connection that was lost, or could not be made, to the next try."""
 _LOG = logging.getLogger("rmqcore.broker")
@@ -80,7 +82,10 @@ class HaSlave:
         self._counts = _Counts()
         self._rate = ByteRate(time.monotonic())
         broker.replication.master = self.info
+        self._caught_up_at = time.monotonic()
+        self._asking: asyncio.Task[None] | None = None
         broker.every(1_000, self._look)
+        broker.every(LAG_MS, self._ask_for_end)
 
     def start(self) -> None:
         """Begin to follow."""
@@ -89,10 +94,11 @@ class HaSlave:
     async def stop(self) -> None:
         """Follow no longer; what came is appended."""
         self._ended = True
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        for task in (self._task, self._asking):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         if self._line is not None:
             self._line.end()
         self.master_broker.stop()
@@ -100,7 +106,7 @@ class HaSlave:
 
     def info(self) -> MasterInfo:
         """Describe the master."""
-        counts = self._counts
+        counts, lag_bytes = self._counts, self._lag_bytes()
         return MasterInfo(
             ha_address=self._ha_address,
             address=self.master_broker.address or "",
@@ -109,11 +115,23 @@ class HaSlave:
             last_write_ms=counts.last_write_ms,
             bytes_per_second=self._rate.rate,
             master_end=self.master_broker.end,
+            lag_bytes=lag_bytes,
+            lag_s=time.monotonic() - self._caught_up_at if lag_bytes else 0.0,
             error=self._error,
         )
 
     def _look(self) -> None:
         self._rate.look(self._counts.received_bytes, time.monotonic())
+        if not self._lag_bytes():
+            self._caught_up_at = time.monotonic()
+
+    def _lag_bytes(self) -> int:
+        return max(0, self.master_broker.end - self._broker.store.max_phy_offset)
+
+    def _ask_for_end(self) -> None:
+        if self._asking is None or self._asking.done():
+            looks = self.master_broker.look_at_end()
+            self._asking = asyncio.get_running_loop().create_task(looks)
 
     # ---- the loop's part
 

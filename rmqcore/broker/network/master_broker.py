@@ -59,6 +59,7 @@ class MasterBroker:
         self._link: NameServerLink | None = None
         self.address: str | None = None
         self.end = 0
+        self._says_end = False
         self.synced = 0
         self._syncing: asyncio.Task[None] | None = None
         self._modes: dict[str, Any] = {}
@@ -91,7 +92,7 @@ class MasterBroker:
                 "master's broker %s does not say where its log lies: %s", self.address, error
             )
             return None
-        self.end = found[1]
+        self.end, self._says_end = found[1], True
         return found
 
     async def record_at(self, phy_offset: int) -> bytes | None:
@@ -176,6 +177,13 @@ class MasterBroker:
             self._link.stop()
         self._link = None
         self.address = None
+
+    async def look_at_end(self) -> None:
+        """Ask where the master's log ends, unless something else is being asked, or it never said so."""
+        link = self._link
+        free = link is not None and not link.closed and self._syncing is None
+        if link is not None and free and self._says_end:
+            await self._log(link)
 
     # ---- topics, groups and offsets
 

@@ -57,6 +57,10 @@ class MasterInfo:
         Bytes of the log that came in the last second.
     master_end : int
         CommitLog offset where its log ended when it was asked last; 0: not known.
+    lag_bytes : int
+        CommitLog bytes up to there that the slave lacks.
+    lag_s : float
+        Seconds since it lacked none; 0 while that is so.
     error : str
         Why it is not followed; empty while it is.
     """
@@ -68,6 +72,8 @@ class MasterInfo:
     last_write_ms: int = 0
     bytes_per_second: int = 0
     master_end: int = 0
+    lag_bytes: int = 0
+    lag_s: float = 0.0
     error: str = ""
 
 

@@ -20,6 +20,8 @@ from rmqcore.offline.stats.live import LiveSample, TopicRate
 from rmqcore.offline.stats.report import ConsumerLag
 
 LEAST_ROWS = 3
+MOST_COPIES = 6
+"""Lines of master and slaves in a terminal."""
 WIDE = 100
 
 
@@ -49,12 +51,18 @@ def sorted_topics(sample: LiveSample, sort: Sort) -> list[TopicRate]:
 
 
 def screen(
-    console: Console, sample: LiveSample, sort: Sort, *, whole: bool = False
+    console: Console,
+    sample: LiveSample,
+    sort: Sort,
+    replication: Sequence[str] = (),
+    *,
+    whole: bool = False,
 ) -> RenderableType:
-    """Make what is shown of a sample; it fits the terminal, or with `whole` has all rows."""
+    """Make what is shown of a sample, and of its broker's copies; it fits the terminal, or with `whole` has all rows."""
     topics = sorted_topics(sample, sort)
     groups = sorted(sample.consumers, key=lambda one: (-one.lag, one.group, one.topic))
-    head = _head(sample, console.width)
+    copies = replication if whole else replication[:MOST_COPIES]
+    head = [*_head(sample, console.width), *map(_line, copies)]
     problems = [_line(f"! {text}", styles.DOUBTFUL) for text in sample.problems[:3]]
     rows = len(topics) + len(groups)
     if not whole:

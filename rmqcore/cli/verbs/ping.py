@@ -10,6 +10,7 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import say
 from rmqcore.cli.common.output import print_json, print_line, wants_json
+from rmqcore.cli.reports.replication_lines import replication_lines
 from rmqcore.cli.values import endpoint, number
 from rmqcore.client.peer_status import BROKER, PeerStatus, ask_status
 from rmqcore.errors import ClientError
@@ -63,6 +64,8 @@ def ping(
         print_json(found.as_dict(), one_line=True)
     else:
         print_line(_sentence(found))
+        for line in replication_lines(found):
+            print_line(f"  {line}")
     if found.ready:
         return OK
     why = f" ({found.reason})" if found.reason else ""

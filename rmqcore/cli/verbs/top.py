@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,12 +14,18 @@ from rich.live import Live
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.output import print_json, terminal_console, wants_json
+from rmqcore.cli.reports.replication_lines import replication_lines
 from rmqcore.cli.reports.top_screen import Sort, screen, sorted_topics
-from rmqcore.cli.values import choice, number
+from rmqcore.cli.values import choice, endpoint, number
+from rmqcore.client.peer_status import PeerStatus, ask_status
+from rmqcore.errors import ClientError
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.stats.live import LiveSample, LiveStats
 
 LEAST_INTERVAL, MOST_INTERVAL = 0.1, 86400
+ASK_S = 2.0
+"""Seconds that a broker has for its answer."""
+Seen = tuple[LiveSample, PeerStatus | ClientError | None]
 
 _interval = number(
     lambda seconds: LEAST_INTERVAL <= seconds <= MOST_INTERVAL,
@@ -48,6 +55,14 @@ def top(
     sort: Annotated[
         Sort, choice(Sort, "--sort", help="What the first topic has the most of; topic: by name.")
     ] = Sort.bytes,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            "--broker",
+            metavar="H:P",
+            help="Show what this broker, which serves the store, says of its slaves or its master.",
+        ),
+    ] = None,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
     json: arguments.Json = False,
@@ -64,7 +79,9 @@ def top(
       rmqcore top /data/store --count 2 --json | jq .total
     """
     live = LiveStats(store, commitlog=commitlog, follow_links=follow_links)
-    samples = _samples(live, interval, 1 if once else count)
+    if broker is not None:
+        broker = endpoint(broker, "--broker")
+    samples = _samples(live, interval, 1 if once else count, broker)
     if wants_json(json):
         return _print_lines(samples, sort)
     if once:
@@ -72,7 +89,9 @@ def top(
     return _show(samples, sort)
 
 
-def _samples(live: LiveStats, interval: float, most: int | None) -> Iterator[LiveSample]:
+def _samples(
+    live: LiveStats, interval: float, most: int | None, broker: str | None = None
+) -> Iterator[Seen]:
     """Give a sample an interval, the first one an interval from now.
 
     Where a sample took longer, the next one waits for half an interval all the same: rates of a few milliseconds say nothing.
@@ -81,42 +100,63 @@ def _samples(live: LiveStats, interval: float, most: int | None) -> Iterator[Liv
     due = time.monotonic() + interval
     for _ in numbers:
         time.sleep(max(0.0, due - time.monotonic()))
-        yield live.sample()
+        yield live.sample(), None if broker is None else _ask(broker)
         due = max(due + interval, time.monotonic() + interval / 2)
 
 
-def _print_lines(samples: Iterator[LiveSample], sort: Sort) -> int:
+def _ask(broker: str) -> PeerStatus | ClientError:
+    try:
+        return asyncio.run(ask_status(broker, ASK_S))
+    except ClientError as error:
+        return error
+
+
+def _lines(told: PeerStatus | ClientError | None) -> list[str]:
+    if told is None:
+        return []
+    if isinstance(told, ClientError):
+        return [f"! {told}"]
+    return replication_lines(told)
+
+
+def _print_lines(samples: Iterator[Seen], sort: Sort) -> int:
     code = OK
-    for sample in samples:
-        print_json(replace(sample, topics=sorted_topics(sample, sort)).as_dict(), one_line=True)
+    for sample, told in samples:
+        found = replace(sample, topics=sorted_topics(sample, sort)).as_dict()
+        if isinstance(told, ClientError):
+            found |= {"replication": None, "broker_error": str(told)}
+        elif told is not None:
+            found["replication"] = told.replication
+        print_json(found, one_line=True)
         code = _code(sample)
     return code
 
 
-def _print_once(samples: Iterator[LiveSample], sort: Sort) -> int:
+def _print_once(samples: Iterator[Seen], sort: Sort) -> int:
     console = terminal_console()
     code = OK
-    for sample in samples:
-        console.print(screen(console, sample, sort, whole=True))
+    for sample, told in samples:
+        console.print(screen(console, sample, sort, _lines(told), whole=True))
         code = _code(sample)
     return code
 
 
-def _show(samples: Iterator[LiveSample], sort: Sort) -> int:
+def _show(samples: Iterator[Seen], sort: Sort) -> int:
     console = terminal_console()
     code = OK
     shown: LiveSample | None = None
+    lines: list[str] = []
     try:
         with Live(
             "waiting for the first sample", console=console, screen=True, auto_refresh=False
         ) as view:
-            for sample in samples:
-                shown = sample
-                view.update(screen(console, sample, sort), refresh=True)
+            for sample, told in samples:
+                shown, lines = sample, _lines(told)
+                view.update(screen(console, sample, sort, lines), refresh=True)
                 code = _code(sample)
     finally:
         if shown is not None:  # what was last seen stays in the terminal
-            console.print(screen(console, shown, sort))
+            console.print(screen(console, shown, sort, lines))
     return code
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from support.eventually import eventually_async
 from support.ports import PortBlock
 from support.raw_client import AsyncRawClient
@@ -17,7 +19,12 @@ from support.replication import RawSlave, Side, slave_of
 from rmqcore import Message
 from rmqcore.broker.network import ha_slave, master_broker
 from rmqcore.broker.thens import nothing
+from rmqcore.cli.reports.replication_lines import replication_lines
+from rmqcore.cli.reports.top_screen import Sort, screen
+from rmqcore.cli.verbs import top
+from rmqcore.client.peer_status import ask_status
 from rmqcore.errors import LogsPartedError
+from rmqcore.offline.stats.live import LiveStats
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -214,7 +221,19 @@ def test_a_shorter_master_is_not_followed(tmp_path: Path, caplog: pytest.LogCapt
     run(test)
 
 
-def test_both_sides_show_each_other(tmp_path: Path) -> None:
+def shown_by_top(master: Side) -> str:
+    """What ``rmqcore top --once --broker`` prints."""
+    sample = LiveStats(master.root).sample()
+    console = Console(width=300, file=io.StringIO())
+    lines = top._lines(top._ask(master.running.ready.broker))
+    console.print(screen(console, sample, Sort.bytes, lines, whole=True))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_both_sides_show_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ha_slave, "LAG_MS", 20)
+
     async def test() -> None:
         async with (
             paired(tmp_path) as master,
@@ -238,10 +257,26 @@ def test_both_sides_show_each_other(tmp_path: Path) -> None:
             assert client["activated"]
             info = json.loads((await ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body)
             assert info["table"]["brokerRole"] == "ASYNC_MASTER"
+            await eventually_async(lambda: slave.running.ha_slave.info().master_end == end)  # type: ignore[union-attr]
             assert f"ack {end} lag 0 bytes" in info["table"]["haSlave_0"]
             info = json.loads((await ask(slave, RequestCode.GET_BROKER_RUNTIME_INFO)).body)
             assert info["table"]["brokerRole"] == "SLAVE"
             assert info["table"]["haMaster"] == master.ha
+            assert info["table"]["haMasterOffset"] == str(end)
+            assert info["table"]["haLag"] == "0 bytes 0.0 s"
+            found = await ask_status(master.running.ready.broker, 60)
+            assert found.replication is not None
+            assert found.replication["ha_address"] == master.ha
+            (head, line) = replication_lines(found)
+            assert head == f"ASYNC_MASTER, log up to {end}, 1 slave"
+            assert line.endswith(f"holds up to {end}: 0 bytes, 0.0 s behind, in sync")
+            found = await ask_status(slave.running.ready.broker, 60)
+            assert replication_lines(found) == [
+                f"SLAVE of {master.ha}, connected, log up to {end}: 0 bytes, 0.0 s behind"
+            ]
+            seen = await asyncio.to_thread(shown_by_top, master)
+            assert head in seen
+            assert line in seen
             refused = await ask(slave, RequestCode.GET_TIMER_CHECK_POINT)
             assert (refused.code, len(refused.body)) == (ResponseCode.SUCCESS, 56)
 

@@ -475,6 +475,9 @@ def test_what_enough_replicas_hold_is_told(tmp_path: Path, run: Run) -> None:
             for number in range(100):
                 master.store.append(Message("t", b"%d" % number))
             end = master.store.max_phy_offset
+            for peer in peers:
+                peer.report(1)
+                await peer.frame()
             peers[0].report(end)
             await eventually_async(lambda: end in acks(master))
             assert told == []
@@ -524,3 +527,55 @@ def test_a_slave_under_load_reads_what_lies_on_the_disk(tmp_path: Path, run: Run
             assert slave.log() == master.log()
 
     run(test())
+
+
+def test_a_first_report_is_not_an_acknowledgement(tmp_path: Path, run: Run) -> None:
+    """A log that has parted reports offsets all the same: a send was answered by a slave that never got it."""
+
+    async def test() -> None:
+        sync = {"in_sync_replicas": 2, "slave_timeout": 1}
+        async with Side(tmp_path / "master", "SYNC_MASTER", **sync) as master:
+            assert master.running.ha_master is not None
+            told: list[int] = []
+            master.running.ha_master.on_held = told.append
+            for number in range(100):
+                master.store.append(Message("t", b"%d" % number))
+            end = master.store.max_phy_offset
+            peer = await RawSlave.connect(master.ha)
+            peer.report(end - 1)
+            await peer.frame()
+            peer.report(end - 1)
+            await eventually_async(lambda: acks(master) == [end - 1])
+            assert told == []
+            peer.report(end)
+            await eventually_async(lambda: told == [end])
+            peer.close()
+
+    run(test())
+
+
+def test_one_line_when_a_slave_goes_and_one_when_it_is_back(
+    tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with Side(tmp_path / "master") as master:
+            master.put(10)
+            for _ in range(3):  # one that leaves at once, as a slave whose log has parted
+                peer = await RawSlave.connect(master.ha)
+                peer.report(7)
+                await peer.frame()
+                peer.close()
+                await eventually_async(lambda: acks(master) == [])
+            for _ in range(2):
+                peer = await RawSlave.connect(master.ha)
+                peer.report(1)
+                await peer.frame()
+                peer.report(master.store.max_phy_offset)
+                await eventually_async(lambda: acks(master) == [master.store.max_phy_offset])
+                peer.close()
+                await eventually_async(lambda: acks(master) == [])
+
+    run(test())
+    said = [one.message for one in caplog.records if one.levelno == logging.WARNING]
+    for part, count in (("left without taking it", 1), ("is gone at", 2), ("is back", 1)):
+        assert sum(part in one for one in said) == count, said

@@ -73,6 +73,7 @@ def test_a_broker_that_is_ready(rmqcore: Run, broker: ServedBroker) -> None:
         assert (done.code, done.err) == (0, "")
         found = json.loads(done.out)
         assert found.pop("round_trip_ms") > 0
+        assert found.pop("replication")["role"] == "ASYNC_MASTER"
         assert found == {
             "ready": True,
             "address": broker.address,

@@ -78,6 +78,9 @@ def _client_info(master: MasterInfo | None, end: int) -> dict[str, object]:
         "masterFlushOffset": master.master_end,
         "maxOffset": end,
         "transferredByteInSecond": master.bytes_per_second,
+        "lagBytes": master.lag_bytes,
+        "lagSeconds": round(master.lag_s, 1),
+        "error": master.error,
     }
 
 
@@ -86,6 +89,7 @@ def _connection_info(one: SlaveInfo, end: int) -> dict[str, object]:
         "addr": one.peer,
         "diff": end - one.ack,
         "inSync": one.in_sync,
+        "lagSeconds": round(one.lag_s, 1),
         "slaveAckOffset": one.ack,
         "transferFromWhere": one.sent_to,
         "transferredByteInSecond": one.bytes_per_second,
@@ -99,6 +103,8 @@ def replication_info(broker: Broker) -> dict[str, str]:
         master = broker.replication.master() or MasterInfo()
         found["haMaster"] = master.ha_address or "not known"
         found["haMasterConnected"] = str(master.connected).lower()
+        found["haMasterOffset"] = str(master.master_end)
+        found["haLag"] = f"{master.lag_bytes} bytes {master.lag_s:.1f} s"
         if master.error:
             found["haMasterError"] = master.error
     slaves = broker.replication.slaves()
@@ -109,7 +115,38 @@ def replication_info(broker: Broker) -> dict[str, str]:
             f"{one.peer} ack {one.ack} lag {one.lag_bytes} bytes {one.lag_s:.1f} s "
             f"{'in sync' if one.in_sync else 'not in sync'}"
         )
+    found["replication"] = encode_json(_plain(broker, slaves)).decode()
     return found
+
+
+def _plain(broker: Broker, slaves: list[SlaveInfo]) -> dict[str, object]:
+    """Return the same as numbers, for `rmqcore.client.peer_status`."""
+    master = broker.replication.master() or MasterInfo() if is_slave(broker) else None
+    return {
+        "role": broker.store.config.broker_role,
+        "log_end": broker.store.max_phy_offset,
+        "ha_address": broker.replication.ha_address,
+        "master": None
+        if master is None
+        else {
+            "ha_address": master.ha_address,
+            "connected": master.connected,
+            "master_end": master.master_end,
+            "lag_bytes": master.lag_bytes,
+            "lag_ms": round(master.lag_s * 1000),
+            "error": master.error,
+        },
+        "slaves": [
+            {
+                "address": one.peer,
+                "phy_offset": one.ack,
+                "lag_bytes": one.lag_bytes,
+                "lag_ms": round(one.lag_s * 1000),
+                "in_sync": one.in_sync,
+            }
+            for one in slaves
+        ],
+    }
 
 
 def _get_timer_check_point(call: Call) -> RemotingCommand:
