@@ -44,6 +44,7 @@ from rmqcore.offline.fsck.findings import ERROR, Finding
 from rmqcore.offline.fsck.fsck import fsck
 from rmqcore.offline.log.damage import DamageList, lost_ranges
 from rmqcore.offline.log.log_files import LogFile, holds_store, list_log_files
+from rmqcore.offline.missing_log import emptied_files
 from rmqcore.offline.reader import store_paths
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ class _Salvage:
             self._copied, self._moved = copy.run(self._part_of_progress(0)), copy.moved
         finally:
             log.close()
+        self._damage += emptied_files(self._paths)
 
     def _old_entry(self, place: Place, queue_offset: int) -> int:
         """Offset in the new log of the record that the old queue entry points to; -1 without an entry."""
