@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rmqcore.maintenance.retention.retention import retention
     from rmqcore.maintenance.salvage.salvage import salvage
     from rmqcore.offline.diff.diff import diff
+    from rmqcore.offline.elsewhere import ElsewhereWarning
     from rmqcore.offline.export.export import export
     from rmqcore.offline.found_config import find_config
     from rmqcore.offline.fsck.fsck import fsck
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DamageWarning",
+    "ElsewhereWarning",
     "Message",
     "MessageStore",
     "MessageStoreConfig",
@@ -84,6 +86,7 @@ __version__ = "0.1.0"
 # The codec alone must not pay for the rest at import.
 _LATER = {
     "DamageWarning": "rmqcore.offline.lazy.damage_warning",
+    "ElsewhereWarning": "rmqcore.offline.elsewhere",
     "MessageStore": "rmqcore.engine.store.store",
     "MessageStoreConfig": "rmqcore.config",
     "StoreReader": "rmqcore.offline.reader",

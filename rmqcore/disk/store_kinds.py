@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +30,9 @@ ROCKSDB_FOLDER = "consumequeue_rocksdb"
 """Where useSeparateStorePathForRocksdbCQ puts the queues. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
 TIERED = ("tiered_index_file", "config/tieredStoreMetadata.json")
 """What the plugin of a tiered store leaves in the root."""
+COMPACTED = "compaction/compactionLog"
+"""Where RocketMQ keeps the messages of compacted topics. Source: RocketMQ 5.5.0 CompactionStore."""
+NOT_READ = "which rmqcore does not read; ask a RocketMQ broker for it"
 _DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
 _DLEDGER = re.compile(r"dledger-.+")
 _MOST_NAMES = 100_000
@@ -176,18 +179,23 @@ def kept_elsewhere(paths: StorePaths, topics: Iterable[str]) -> dict[str, str]:
     Returns
     -------
     dict
-        By topic. A compacted one has a directory in ``compaction/compactionLog``; a tiered store may hold any.
+        By topic, a sentence. A compacted one has a directory in ``compaction/compactionLog``; a tiered store may hold any.
     """
+    return kept_by_names(lambda place: _names(paths.root / place), topics)
+
+
+def kept_by_names(names: Callable[[str], Collection[str]], topics: Iterable[str]) -> dict[str, str]:
+    """Do the work of `kept_elsewhere`; `names` lists a directory by its place in the root, and nothing where there is none."""
     asked = list(topics)
-    compacted = paths.root / "compaction" / "compactionLog"
     found = {}
-    if any(os.path.lexists(paths.root / place) for place in TIERED):
-        found = dict.fromkeys(asked, "older messages may be in the tiered store")
-    for topic in _names(compacted):
-        if topic in asked and any(
-            parse_queue_id(one) is not None for one in _names(compacted / topic)
-        ):
-            found[topic] = f"compaction/compactionLog/{topic} has the newest message of each key"
+    if asked and any(
+        place.rpartition("/")[2] in names(place.rpartition("/")[0]) for place in TIERED
+    ):
+        found = dict.fromkeys(asked, f"older messages may be in the tiered store, {NOT_READ}")
+    for topic in names(COMPACTED) if asked else ():
+        queues = names(f"{COMPACTED}/{topic}") if topic in asked else ()
+        if any(parse_queue_id(one) is not None for one in queues):
+            found[topic] = f"{COMPACTED}/{topic} has the newest message of each key, {NOT_READ}"
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from rmqcore._native.format.layout import MAGIC_BLANK, REC_MAGIC
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.index.header import read_header
-from rmqcore.disk.paths import PATH_SPLITTER, StorePaths, is_index_file_name
+from rmqcore.disk.paths import PATH_SPLITTER, StorePaths, is_index_file_name, parse_file_name
 from rmqcore.disk.queue_ends import end_of_message, newest_by_bisection
 from rmqcore.disk.read_range import entries_of
 from rmqcore.errors import (
@@ -136,12 +137,44 @@ class StoreEnd:
         self._stop = stop
 
     def missing(self, log_end: int) -> list[DamageRange]:
-        """What the log lacks behind `log_end`."""
-        return missing_log(self._paths, log_end, self._start, self._stop)
+        """What the log lacks behind `log_end`, and before its first file."""
+        begin, end = self._start or 0, self._stop
+        emptied = [
+            one
+            for one in emptied_files(self._paths)
+            if one.end_phy_offset > begin and (end is None or one.start_phy_offset < end)
+        ]
+        return [*emptied, *missing_log(self._paths, log_end, self._start, self._stop)]
 
     def is_stale(self, phy_offset: int) -> bool:
         """Whether a clean exit left the log's end there."""
         return closed_at(self._paths, phy_offset)
+
+
+def emptied_files(paths: StorePaths) -> list[DamageRange]:
+    """Find files of no bytes before the first file of a log that has some: the log seems to start behind them.
+
+    A cleaner deletes files, and a broker that is killed leaves a file of no bytes at the end of the log alone.
+    """
+    files = list_log_files(paths)
+    found: list[tuple[int, str]] = []
+    for folder in paths.commitlogs if files else ():
+        for entry in entries_of(folder):
+            start = parse_file_name(entry.name)
+            if (
+                start is None
+                or start >= files[0].file_from_offset
+                or not entry.is_file(follow_symlinks=False)
+            ):
+                continue
+            with suppress(FileNotFoundError):  # the cleaner has deleted it
+                if entry.stat().st_size == 0:
+                    found.append((start, entry.name))
+    starts = [*sorted(start for start, _ in found), files[0].file_from_offset if files else 0]
+    return [
+        DamageRange(start, end, "missing_file", name, "file", f"{end - start} bytes", "0 bytes")
+        for (start, name), end in zip(sorted(found), starts[1:], strict=True)
+    ]
 
 
 def closed_at(

@@ -15,6 +15,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import absolute_path
 from rmqcore.errors.arguments import check_callables, check_ints, wrong_type
+from rmqcore.offline.elsewhere import LOOKED_AT, Elsewhere
 from rmqcore.offline.frames.store_frames import StoreFrames
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
@@ -67,6 +68,12 @@ class StoreReader(StoreFrames):
         its CRC. Each such call begins with a new, empty list. Behind the first 100,000 ranges the last one stands for all others
         (`MoreDamage`). A read of the log's end adds a range ``log_missing`` if queues, index or checkpoint know messages behind
         it; `get` and `query` add it if an entry leads there.
+
+    Warns
+    -----
+    ElsewhereWarning
+        A call was asked for a topic that has no such message in the log, and may have some in a compaction log or in a tiered
+        store, which rmqcore does not read.
 
     Raises
     ------
@@ -227,7 +234,9 @@ class StoreReader(StoreFrames):
             long_records=long_records,
             progress=progress,
         )
-        return _flat(walk, start_phy_offset or 0)
+        views = _flat(walk, start_phy_offset or 0)
+        elsewhere = Elsewhere(self.paths, wanted.topics)
+        return elsewhere.watch(views) if elsewhere.topics else views
 
     def batches(
         self,
@@ -290,7 +299,9 @@ class StoreReader(StoreFrames):
                 progress=progress,
                 long_records=None if bodies else LongRecords(),
             )
-            return cast("Iterator[Batch]", walk.run())
+            batches = cast("Iterator[Batch]", walk.run())
+            elsewhere = Elsewhere(self.paths, wanted.topics)
+            return elsewhere.watch_batches(batches) if elsewhere.topics else batches
 
         # Wrong numbers raise here, not in the middle of a stream.
         ColumnScan(chosen, batch_rows=batch_rows, batch_bytes=batch_bytes)
@@ -437,6 +448,8 @@ class StoreReader(StoreFrames):
         )
         if self._lookup.beyond_log:
             self._note_missing_log()
+        if found.status not in LOOKED_AT:
+            Elsewhere(self.paths, [topic]).warn()
         return found
 
     def query(
@@ -460,6 +473,8 @@ class StoreReader(StoreFrames):
         )
         if found.missing_phy_offsets:
             self._note_missing_log()
+        elif not found:
+            Elsewhere(self.paths, [topic]).warn()
         return found
 
     def offset_by_time(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
@@ -12,6 +13,7 @@ import typer
 
 from rmqcore.cli.common.arguments import pairs
 from rmqcore.disk.paths import is_url
+from rmqcore.offline.elsewhere import ElsewhereWarning
 from rmqcore.offline.reader import StoreReader, read
 
 
@@ -32,7 +34,9 @@ def opened_store(
         read(
             store, commitlog=commitlog, follow_links=follow_links, storage_options=options
         ) as reader,
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("ignore", ElsewhereWarning)  # `UnknownTopics` says it
         yield reader
 
 

@@ -64,7 +64,7 @@ class UnknownTopics:
         for topic, where in self._elsewhere.items():
             say(
                 f"{self._store}: the log has no such message of topic {topic!r}",
-                self._not_read(where),
+                where,
             )
         return bool(self._missing or self._elsewhere)
 
@@ -81,10 +81,7 @@ class UnknownTopics:
     def tell_elsewhere(self) -> None:
         """Print the topics of which no message was met, and which may have some where rmqcore does not read."""
         for topic, where in self._elsewhere.items():
-            note(f"topic {topic!r}: {self._not_read(where)}")
-
-    def _not_read(self, where: str) -> str:
-        return f"{where}, which rmqcore does not read; ask a RocketMQ broker for it"
+            note(f"topic {topic!r}: {where}")
 
     def _text(self, topic: str) -> str:
         return f"no topic {topic!r}{did_you_mean(topic, self._known, shown=repr)}"

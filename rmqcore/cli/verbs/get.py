@@ -15,15 +15,8 @@ from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.missing_parts import has_no_queues
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import DAMAGED, FAILED
+from rmqcore.offline.elsewhere import LOOKED_AT
 from rmqcore.offline.export.message_rows import MAX_BODY
-from rmqcore.status import GetMessageStatus
-
-LOOKED_AT = (
-    GetMessageStatus.FOUND,
-    GetMessageStatus.OFFSET_OVERFLOW_ONE,
-    GetMessageStatus.OFFSET_OVERFLOW_BADLY,
-)
-"""Answers that the log alone gives: a message, or that there is none yet."""
 
 
 def get(

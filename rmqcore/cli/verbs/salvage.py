@@ -64,4 +64,6 @@ def salvage(
     report_damage(report.lost)
     for problem in report.config_problems:
         note(f"config: {problem.path} {problem.problem}")
+    for finding in report.batch_queue_problems:
+        note(f"{finding.path}: {finding.message}")
     return report.exit_code

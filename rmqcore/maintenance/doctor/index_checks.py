@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from rmqcore.maintenance.doctor.patient import Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
-from rmqcore.offline.index.index_files import list_index_files
+from rmqcore.offline.index.index_files import find_index_files
 
 
 def check_index(patient: Patient) -> Iterator[Diagnosis]:
     """Headers that do not fit the log, and files of which nothing is left."""
-    files = [file for file in list_index_files(patient.paths) if file.link_of is None]
+    readers = [one for one in find_index_files(patient.paths) if one.link_of is None]
+    files = [one.info() for one in readers]
     end = patient.log_end()
     wrong = [
         Evidence(
@@ -22,6 +23,11 @@ def check_index(patient: Patient) -> Iterator[Diagnosis]:
         )
         for file in files
         if file.entry_count and not 0 <= file.begin_phy_offset <= file.end_phy_offset <= end
+    ]
+    wrong += [
+        Evidence(f"index/{one.path.name}", why, "a header that fits its entries")
+        for one in readers
+        if (why := one.problem())
     ]
     if wrong and patient.files:
         yield patient.diagnosis("index_files", wrong)

@@ -9,6 +9,7 @@ from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.salvage.other_parts import ConfigProblem
 from rmqcore.maintenance.salvage.queue_loss import MissingMessages
+from rmqcore.offline.fsck.findings import Finding
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.report import Report
 
@@ -45,6 +46,8 @@ class SalvageReport(Report):
     set_aside_messages : int
     misnamed : list of Misnamed
         Entries of the old queues whose records name another place, which they have in the new store; at most 1,000.
+    batch_queue_problems : list of Finding
+        What is wrong with the queues of batches, which were copied as they are; at most 1,000 of a kind.
     queues, queue_entries, index_files, index_entries : int
         What was made anew.
     idle_queues : int
@@ -73,6 +76,7 @@ class SalvageReport(Report):
     set_aside: list[SetAside]
     set_aside_messages: int
     misnamed: list[Misnamed]
+    batch_queue_problems: list[Finding]
     queues: int
     queue_entries: int
     idle_queues: int
@@ -87,4 +91,5 @@ class SalvageReport(Report):
     def exit_code(self) -> int:
         """2 when something is lost, else 0."""
         moved = self.set_aside or self.misnamed
-        return DAMAGED if self.lost or self.missing or moved or self.config_problems else OK
+        problems = self.config_problems or self.batch_queue_problems
+        return DAMAGED if self.lost or self.missing or moved or problems else OK

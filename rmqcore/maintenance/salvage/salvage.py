@@ -40,8 +40,11 @@ from rmqcore.maintenance.salvage.report import SalvageReport
 from rmqcore.maintenance.salvage.room import check_room, full_disk_error
 from rmqcore.maintenance.salvage.set_aside import set_aside
 from rmqcore.offline.found_config import found_config
+from rmqcore.offline.fsck.findings import ERROR, Finding
+from rmqcore.offline.fsck.fsck import fsck
 from rmqcore.offline.log.damage import DamageList, lost_ranges
 from rmqcore.offline.log.log_files import LogFile, holds_store, list_log_files
+from rmqcore.offline.missing_log import emptied_files
 from rmqcore.offline.reader import store_paths
 
 if TYPE_CHECKING:
@@ -207,6 +210,7 @@ class _Salvage:
                     self._config.consume_queue_file_size,
                     queues,
                 )
+        self._batch_problems = self._check_batch_queues()
         self._drop_expired()
         self._find_missing()
         self._find_unserved()
@@ -222,6 +226,7 @@ class _Salvage:
             self._copied, self._moved = copy.run(self._part_of_progress(0)), copy.moved
         finally:
             log.close()
+        self._damage += emptied_files(self._paths)
 
     def _old_entry(self, place: Place, queue_offset: int) -> int:
         """Offset in the new log of the record that the old queue entry points to; -1 without an entry."""
@@ -237,6 +242,14 @@ class _Salvage:
                 f"{self._paths.commitlog}: the log changed while it was read, at {found.start_phy_offset}: run the salvage again"
             )
         return built
+
+    def _check_batch_queues(self) -> list[Finding]:
+        """Compare queues of batches, which are not made anew, with the new log."""
+        if not BatchTopics(self._new):
+            return []
+        found = fsck(self._new.root, check_index=False).findings
+        folder = f"{self._new.batchconsumequeue.name}/"
+        return [one for one in found if one.severity == ERROR and one.path.startswith(folder)]
 
     def _part_of_progress(self, part: int) -> Callable[[int, int], object] | None:
         report, size = self._progress, self._bytes
@@ -309,6 +322,7 @@ class _Salvage:
             set_aside=self._aside,
             set_aside_messages=self._aside_messages,
             misnamed=self._misnamed,
+            batch_queue_problems=self._batch_problems,
             queues=built.queues,
             queue_entries=built.queue_entries,
             idle_queues=self._idle_queues,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from heapq import merge
 
 import numpy as np
 
 from rmqcore.disk.paths import StorePaths
 from rmqcore.offline.diff.report import QueueDifference
 from rmqcore.offline.queues.queue_reader import QueueFiles
-from rmqcore.offline.queues.queues import each_queue, max_offset, min_offset
+from rmqcore.offline.queues.queues import each_batch_queue, each_queue, max_offset, min_offset
 
 AT_ONCE = 65_536
 """Entries that are compared at once."""
@@ -33,12 +34,12 @@ class QueuesDiff:
 
 
 def compare_queues(a: StorePaths, b: StorePaths, log_a: Bounds, log_b: Bounds) -> QueuesDiff:
-    """Compare every queue that either store has.
+    """Compare every queue that either store has, those of batches too.
 
     Where a queue begins is no difference: that is when its store's cleaner looked at it last.
     """
     found = QueuesDiff()
-    for left, right in _pairs(each_queue(a), each_queue(b)):
+    for left, right in _pairs(_queues(a), _queues(b)):
         one = _compare(left, right, log_a, log_b, found)
         found.compared_queues += 1
         if one.differing_entries or one.only_a or one.only_b:
@@ -48,6 +49,10 @@ def compare_queues(a: StorePaths, b: StorePaths, log_a: Bounds, log_b: Bounds) -
             if len(found.queues) < MOST:
                 found.queues.append(one)
     return found
+
+
+def _queues(paths: StorePaths) -> Iterator[QueueFiles]:
+    return merge(each_queue(paths), each_batch_queue(paths), key=_key)
 
 
 def _pairs(

@@ -6,6 +6,7 @@ finds the number from the file itself, or takes it from another file of the same
 
 from __future__ import annotations
 
+import os
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from rmqcore._native.format.layout import (
     index_file_size,
 )
 from rmqcore._native.index.index_reader import ChainWalk, IndexHeader, decode_header
+from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.index.index_check import MAX_FINDINGS, IndexFileCheck, check_index_file
 from rmqcore.disk.index.slot_count import find_slot_count
 from rmqcore.disk.inside.links import is_file
@@ -129,6 +131,27 @@ class IndexFileReader:
         if self.slot_count is None:
             return None
         return max(0, (self.size - self._entry_pos(0)) // INDEX_ENTRY_SIZE)
+
+    def problem(self) -> str | None:
+        """Say why entries of the file cannot be found; None if nothing shows that. An empty file has none.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        """
+        if self.size and not any(self.header[:-1]) and self.header.index_count <= 1:
+            used = used_end(os.fspath(self.path), 0, self.size)
+            if used > INDEX_HEADER_SIZE and self._read_header() == self.header:
+                return f"its header is zeros, and entries lie in the {used} bytes before its unused end"
+        if self.header.index_count <= 1:
+            return None
+        room = self.max_index_num
+        if room is None:
+            return f"no number of hash slots fits its {self.size} bytes and {self.header.index_count - 1} entries"
+        if self.header.index_count > room:
+            return f"its header counts {self.header.index_count - 1} entries, the file has room for {max(0, room - 1)}"
+        return None
 
     def info(self) -> IndexFileInfo:
         """Give what the header says."""

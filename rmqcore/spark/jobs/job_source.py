@@ -63,7 +63,10 @@ class JobSource:
             raise ValueError(
                 "option damageFolder has no meaning for a job, only for rmqcore.spark.read: use run_audit for damage"
             )
-        return cls(parsed, parsed.stores(paths))
+        stores = parsed.stores(paths)
+        for store in stores:
+            store.warn_of_elsewhere(parsed.topics)
+        return cls(parsed, stores)
 
     def plans(self) -> list[SplitPlan]:
         """Plan the splits of each store as it is now; `minPartitions` counts the splits of all stores together."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -11,8 +12,9 @@ from pathlib import PurePosixPath
 from rmqcore.disk.inside.links import is_folder
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name, parse_queue_id
 from rmqcore.disk.rocksdb_place import holds_database, rocksdb_place
-from rmqcore.disk.store_kinds import ROCKSDB_FOLDER
+from rmqcore.disk.store_kinds import ROCKSDB_FOLDER, kept_by_names, kept_elsewhere
 from rmqcore.errors import StoreError
+from rmqcore.offline.elsewhere import ElsewhereWarning
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape, list_log_files, mark_dledger
@@ -123,6 +125,16 @@ class StoreLocation:
             files = replace(self, pin=None).log_files
             end = None if self.pin is None else self.pin.walked_end
             return missing_log(paths, end, start, stop, list_files=files)
+
+    def warn_of_elsewhere(self, topics: Iterable[str] | None) -> None:
+        """Warn of asked topics that may have messages where rmqcore does not read, before a query knows whether it finds some."""
+        asked = topics or ()
+        local = kept_elsewhere(self.paths, asked) if self.is_local else None
+        found = kept_by_names(self.names, asked) if local is None else local
+        for topic, where in found.items():
+            warnings.warn(
+                f"store {self.broker}: topic {topic!r}: {where}", ElsewhereWarning, stacklevel=3
+            )
 
     def names(self, part: str = "") -> dict[str, bool]:
         """Names in a directory under the root (``consumequeue/TopicA``), and whether each is a directory.

@@ -54,6 +54,7 @@ class MessagesRead(ScanRead):
         for plan in plans:
             broker = plan.location.broker
             wanted = conditions_of(self.options, broker).and_also(self.pushed)
+            plan.location.warn_of_elsewhere(wanted.topics)
             gaps = [gap for gap in plan.gaps if wanted.overlaps(gap)]
             for gap in gaps:
                 check_damage(gap, broker, self.options)

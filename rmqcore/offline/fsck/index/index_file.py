@@ -40,6 +40,17 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
             found=reader.slot_count,
         )
         return
+    if (problem := reader.problem()) and reader.header.index_count <= 1:
+        findings.add(
+            "index_header",
+            WARNING if live else ERROR,
+            path,
+            f"{problem}: queries find none of them",
+            field="indexCount",
+            expected="the number of entries",
+            found=reader.header.index_count,
+        )
+        return
     outcome = reader.check(limit=findings.limit)
     changed = (
         live and IndexFileReader(reader.path, slot_count=reader.slot_count).header != reader.header

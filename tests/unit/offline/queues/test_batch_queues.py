@@ -11,6 +11,7 @@ import pytest
 
 import rmqcore
 from rmqcore import codec
+from rmqcore.cli import main
 from rmqcore.offline.fsck import fsck
 from rmqcore.status import GetMessageStatus
 
@@ -144,3 +145,39 @@ def test_batch_topics_alone_are_not_missing_queues(root: Path) -> None:
     (root / "consumequeue").mkdir()
     names = {one.name for one in rmqcore.doctor(root).diagnoses}
     assert "queues_missing" not in names
+
+
+@pytest.mark.parametrize("harm", ["file is missing", "entry is zeroed", "all are missing"])
+def test_a_comparison_of_two_stores_has_them(harm: str, root: Path, tmp_path: Path) -> None:
+    """`diff` compared the other queues alone, and found two such stores equal."""
+    other = Path(shutil.copytree(root, tmp_path / "other"))
+    assert rmqcore.diff(root, other).exit_code == 0
+    if harm == "file is missing":
+        queue_file(other).unlink()
+    elif harm == "entry is zeroed":
+        change(other, 2, ">q", 0, 0)
+    else:
+        shutil.rmtree(other / "batchconsumequeue")
+    report = rmqcore.diff(root, other)
+    assert report.exit_code == 2
+    assert {(one.topic, one.queue_id) for one in report.queues} >= {(TOPIC, 0)}
+
+
+@pytest.mark.parametrize("harm", ["file is missing", "entry is zeroed"])
+def test_salvage_reports_what_it_copied_unsound(
+    harm: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It copied the damaged queues, and ended with exit code 0; fsck found the new store unsound."""
+    assert rmqcore.salvage(root, tmp_path / "before").exit_code == 0
+    if harm == "file is missing":
+        queue_file(root).unlink()
+    else:
+        change(root, 2, ">i", 8, 0)
+    report = rmqcore.salvage(root, tmp_path / "out")
+    assert report.exit_code == 2
+    assert all(
+        one.path.startswith(f"batchconsumequeue/{TOPIC}/0") for one in report.batch_queue_problems
+    )
+    assert report.batch_queue_problems
+    assert main(["salvage", str(root), str(tmp_path / "again"), "--json"]) == 2
+    assert f"batchconsumequeue/{TOPIC}/0" in capsys.readouterr().err
