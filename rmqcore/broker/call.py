@@ -16,6 +16,8 @@ from rmqcore.remoting.request_fields import RequestFields, parse_fields
 if TYPE_CHECKING:
     from rmqcore.broker.broker import Broker
 
+_WAITING_BYTES = 1_000
+"""A request that waits, without its body."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -40,12 +42,13 @@ class Call:
         A field is missing or no value of its type.
     """
 
-    __slots__ = ("broker", "channel", "code", "fields", "request")
+    __slots__ = ("_kept", "broker", "channel", "code", "fields", "request")
 
     def __init__(self, broker: Broker, request: RemotingCommand, channel: Asker) -> None:
         self.broker = broker
         self.request = request
         self.channel = channel
+        self._kept = 0
         self.code = RequestCode(request.code)
         self.fields: RequestFields = parse_fields(self.code, request.ext_fields)
 
@@ -64,6 +67,15 @@ class Call:
         """Send a response, unless the request wants none. Called by the loop's thread only."""
         if not self.request.is_oneway:
             self.channel.send(response)
+        if self._kept:
+            kept, self._kept = self._kept, 0
+            self.channel.keep(-kept)
+
+    def keep(self, size: int) -> None:
+        """Count bytes, those of a message say, that wait with the request until `answer` is called, also of a one-way one."""
+        kept = size + _WAITING_BYTES
+        self._kept += kept
+        self.channel.keep(kept)
 
     def drop_frame(self) -> None:
         """Forget what of the frame of a request that waits only `fields` need: no limit of buffers counts it while it waits."""

@@ -41,6 +41,10 @@ class Asker(Channel, Protocol):
         """Go on with the requests that followed. Called by the loop's thread only."""
         ...
 
+    def keep(self, size: int) -> None:
+        """Count bytes that a request keeps while it waits; a negative number is given back. Above a bound requests wait."""
+        ...
+
 
 class Timer(Protocol):
     """A call that was asked for at a later time."""

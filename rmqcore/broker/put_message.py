@@ -38,7 +38,9 @@ _LOG = logging.getLogger("rmqcore.broker")
 _NOT_SERVED = (StoreClosedError, StoreFailedError, ShortageError)
 
 
-def store_message(broker: BrokerParts, message: Message, then: Then) -> None:
+def store_message(
+    broker: BrokerParts, message: Message, then: Then, *, is_awaited: bool = True
+) -> None:
     """Put one message as a broker does, and call ``then(result)`` once: at once, or when disk and followers have answered.
 
     A message with a delay level goes to `SCHEDULE_TOPIC`: its topic, queue and properties are changed here. `then` is called in
@@ -49,9 +51,11 @@ def store_message(broker: BrokerParts, message: Message, then: Then) -> None:
     ----------
     broker : BrokerParts
     message : Message
-        Complete; it belongs to the store from now on.
+        Complete; it belongs to the store from now on, and is without its body when `then` is called.
     then : callable
         Gets the PutResult. Its status says what became of the message.
+    is_awaited : bool
+        A client waits for what becomes of the message; one that sent it one-way does not, and neither does the broker.
     """
     status = refusal(broker, message)
     if status is None:
@@ -60,11 +64,17 @@ def store_message(broker: BrokerParts, message: Message, then: Then) -> None:
         then(refused_result(status))
         return
     result = append_message(broker, message)
-    _when_safe(broker, result, message.properties, then)
+    message.body = b""  # what waits for the disk needs no room for it
+    _when_safe(broker, result, message.properties, then, is_awaited=is_awaited)
 
 
 def store_batch(
-    broker: BrokerParts, messages: Sequence[Message], properties: Mapping[str, str], then: Then
+    broker: BrokerParts,
+    messages: Sequence[Message],
+    properties: Mapping[str, str],
+    then: Then,
+    *,
+    is_awaited: bool = True,
 ) -> None:
     """Put messages of one queue, all or none; as `store_message`.
 
@@ -75,6 +85,7 @@ def store_batch(
     properties : mapping
         Of the batch: they are not stored, but say whether it waits for disk and followers, and a delay refuses it.
     then : callable
+    is_awaited : bool
     """
     status = refusal(broker, messages[0])
     if status is None and delay_level(properties) > 0:
@@ -85,7 +96,7 @@ def store_batch(
         then(refused_result(status))
         return
     result = _answered(partial(broker.store.append_batch, messages))
-    _when_safe(broker, result, properties, then)
+    _when_safe(broker, result, properties, then, is_awaited=is_awaited)
 
 
 def append_message(broker: BrokerParts, message: Message) -> PutResult:
@@ -190,10 +201,15 @@ def _answered(append: Callable[[], PutResult]) -> PutResult:
 
 
 def _when_safe(
-    broker: BrokerParts, result: PutResult, properties: Mapping[str, str], then: Then
+    broker: BrokerParts,
+    result: PutResult,
+    properties: Mapping[str, str],
+    then: Then,
+    *,
+    is_awaited: bool,
 ) -> None:
     """Pass the result on: when disk and followers have answered for a message that waits, else at once."""
-    if not (result.stored and waits(properties) and asks_others(broker.store)):
+    if not (result.stored and is_awaited and waits(properties) and asks_others(broker.store)):
         then(result)
         return
 

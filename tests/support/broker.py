@@ -21,7 +21,7 @@ class FakeChannel:
         self.peer = peer
         self.closed = False
         self.sent: list[RemotingCommand] = []
-        self.held = 0
+        self.held = self.kept = 0
 
     def send(self, command: RemotingCommand) -> None:
         if not self.closed:
@@ -35,6 +35,9 @@ class FakeChannel:
 
     def release(self) -> None:
         self.held -= 1
+
+    def keep(self, size: int) -> None:
+        self.kept += size
 
 
 class FakeTimer:

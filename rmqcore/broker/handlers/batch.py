@@ -57,11 +57,13 @@ def _store(call: Call, config: TopicConfig, properties: dict[str, str]) -> Remot
         return refuse(call, ResponseCode.SYSTEM_ERROR, "message body size exceeded")
     messages = _messages(call, config, queue_id)
     uniq_key = properties.get(UNIQ_KEY)
+    call.drop_frame()
     store_batch(
         broker,
         messages,
         properties,
         lambda result: call.answer(answer_send(call, result, topic, queue_id, uniq_key)),
+        is_awaited=not call.request.is_oneway,
     )
     return None
 

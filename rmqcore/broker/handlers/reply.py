@@ -93,8 +93,12 @@ def _store(call: Call, queue_id: int, properties: dict[str, str], why: str | Non
         store_host=call.broker.store_host,
         reconsume_times=fields.number("reconsumeTimes"),
     )
+    call.drop_frame()
     store_message(
-        call.broker, message, lambda result: call.answer(_answer(call, result, queue_id, why))
+        call.broker,
+        message,
+        lambda result: call.answer(_answer(call, result, queue_id, why)),
+        is_awaited=not call.request.is_oneway,
     )
 
 

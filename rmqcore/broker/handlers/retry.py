@@ -106,6 +106,7 @@ def _send_back_at(
         queue_id = any_queue(group.retry_queue_nums)
         _store(call, view, config.name, queue_id, level or _LEAST_LEVEL + view.reconsume_times)
         return None
+    call.keep(view.msg_size)
     _with_topic(
         call,
         dlq_topic(group.group_name),

@@ -124,12 +124,14 @@ def _store(
             return refuse(call, ResponseCode.NO_PERMISSION, remark)
         message = half_of(message)
     uniq_key = properties[UNIQ_KEY]
+    call.drop_frame()
     store_message(
         broker,
         message,
         lambda result: call.answer(
             answer_send(call, result, message.topic, place.told_queue_id, uniq_key)
         ),
+        is_awaited=not call.request.is_oneway,
     )
     return None
 

@@ -97,6 +97,7 @@ def with_topic(call: Call, go_on: Step) -> RemotingCommand | None:
         return refuse(call, ResponseCode.NO_PERMISSION, remark)
     if config is not None:
         return _check_queue(call, config, go_on)
+    call.keep(len(call.request.body))
     _create(call, topic, lambda made: answer_later(call, lambda: _made(call, made, go_on)))
     return None
 

@@ -64,6 +64,7 @@ def _end(call: Call, end: int, phy_offset: int) -> RemotingCommand | None:
         call.broker.transactions.end(half)
         return call.respond(remark=_ROLLED_BACK)
     message = committed(half)
+    call.keep(half.msg_size)
     store_message(
         call.broker, message, lambda result: call.answer(_answer(call, half, message, result))
     )

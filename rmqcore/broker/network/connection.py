@@ -34,6 +34,8 @@ MOST_UNSENT = 1 << 20
 """Bytes of answers that a peer has not taken, above which nothing more is read of it."""
 MOST_UNANSWERED = 10_000
 """Requests of a connection that wait for their answer, above which nothing more is read of it."""
+MOST_KEPT = 4 << 20
+"""Bytes that requests of a connection keep while they wait, one-way ones too, above which no more of them is answered or read."""
 HALF_FRAME_S = 30.0
 """Seconds that a peer has for the rest of a frame, and for taking the last bytes of a connection that ends."""
 IDLE_S = 120.0
@@ -121,7 +123,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._unsent_full = self._ended = False
         self._reading = True
         self._waits_turn = self._is_behind = False
-        self._held = 0
+        self._held = self._kept = 0
         self._turns = connections.turns
         self._clock = connections.turns.clock
         self.used_s = 0.0
@@ -251,10 +253,17 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._held -= 1
         self._go_on()
 
+    def keep(self, size: int) -> None:
+        """Count what requests keep that wait; see `Asker.keep`."""
+        self._kept += size
+        self.note_buffered()
+        if size < 0 and self._batch is None:
+            self._go_on()
+
     @property
     def _is_stopped(self) -> bool:
-        """Whether no request is answered for now: the peer takes no answers, or the last request must be answered first."""
-        return self._unsent_full or self._held > 0
+        """Whether no request is answered for now: the peer takes no answers, or requests before must be answered first."""
+        return self._unsent_full or self._held > 0 or self._kept >= MOST_KEPT
 
     def _go_on(self) -> None:
         if self._waits_turn or self._is_stopped:
@@ -373,7 +382,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         They are taken from where they were read to; the rest goes to the decoder.
         """
         connections, taken = self._connections, 0
-        is_next = not (self._decoder.pending or self._held)
+        is_next = not (self._decoder.pending or self._is_stopped)
         if is_next and not connections.are_full(self._last_bytes):
             taken = self._take_quick(connections.read_buffer, 0, nbytes)
             if taken == nbytes:
@@ -509,8 +518,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def note_buffered(self) -> None:
-        """Count the bytes that lie in this connection's buffers."""
-        pending = self._decoder.pending
+        """Count the bytes that lie in this connection's buffers, and those that its requests keep while they wait."""
+        pending = self._decoder.pending + self._kept
         if self._transport is not None:
             pending += self._transport.get_write_buffer_size()
         self._connections.buffered += pending - self._buffered

@@ -164,7 +164,7 @@ class HeldPulls:
         return True
 
     def _tell_full(self, channel: Channel, held: int) -> None:
-        text = "%s: its held pulls take %d bytes, the most of all; there is no room for more (maxHeldPullBytes=%d), some are refused"
+        text = "%s: its held pulls take %d bytes, the most of all; maxHeldPullBytes (%d) are held, and some are refused"
         _LOG.warning(text, channel.peer, held, self._most_bytes)
 
     def _count(self, pull: HeldPull, size: int) -> None:

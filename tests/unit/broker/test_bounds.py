@@ -123,9 +123,13 @@ def member(channel: FakeChannel, client_id: str = "c") -> ClientChannelInfo:
 def test_producer_groups_of_a_connection_have_a_bound() -> None:
     memory = ClientMemory(5_000, 1 << 40, Channel.close)
     table, one, other = Producers(120_000, memory), FakeChannel("1"), FakeChannel("2")
-    beats = (table.register(f"g{number}", member(one)) for number in range(100))
+
+    def fill() -> None:
+        for number in range(100):
+            table.register(f"g{number}", member(one))
+
     with pytest.raises(ClientMemoryError, match="maxClientBytesPerConnection"):
-        list(beats)
+        fill()
     kept = len(table.groups())
     assert 3 <= kept <= 5
     with pytest.raises(ClientMemoryError):

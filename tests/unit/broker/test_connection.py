@@ -170,6 +170,34 @@ def test_a_peer_with_too_many_unanswered_requests_is_not_read(
     assert peer.transport.is_read
 
 
+def test_a_peer_whose_waiting_requests_keep_too_much_is_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One-way sends to new topics waited for the disk, and for name servers, with bodies that no limit counted."""
+    monkeypatch.setattr(module, "MOST_KEPT", 300)
+
+    def keeps(command: RemotingCommand, channel: Asker) -> None:
+        asked.append(command.opaque)
+        channel.keep(100)
+
+    asked: list[int] = []
+    peer = Peer(keeps)
+    peer.comes(b"".join(request(number, flag=ONEWAY_FLAG) for number in range(5)))
+    assert asked == [0, 1, 2]
+    assert not peer.transport.is_read
+    assert peer.connections.buffered == 300 + 2 * len(request(3, flag=ONEWAY_FLAG))
+    peer.connection.keep(-100)
+    assert asked == [0, 1, 2, 3]
+    for _ in range(2):
+        peer.connection.keep(-100)
+    assert asked == [0, 1, 2, 3, 4]
+    assert peer.transport.is_read
+    peer.connection.connection_lost(None)
+    for _ in range(2):
+        peer.connection.keep(-100)
+    assert peer.connections.buffered == 0
+
+
 def test_requests_are_refused_while_too_many_bytes_lie_in_buffers() -> None:
     peer = Peer(echo)
     peer.connections.max_buffered = 100

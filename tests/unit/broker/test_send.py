@@ -341,6 +341,41 @@ def test_under_sync_flush_the_answer_comes_from_the_disk(
 
 
 @pytest.mark.parametrize("body", [{}, {"body": TWO, "batch": True}])
+def test_a_one_way_send_waits_for_no_disk(
+    make: MakeSender, monkeypatch: pytest.MonkeyPatch, body: Any
+) -> None:
+    """Each kept its body until the disk had answered, and no bound counted it; its client is told nothing."""
+    sender = make(store={"flush_disk_type": "SYNC_FLUSH"})
+    sender.ask(send())
+    with slow_disk(monkeypatch) as go_on:
+        for _ in range(10):
+            sender.start(send(oneway=True, **body))
+        assert sender.broker.puts_in_flight == 0
+        sender.start(send())
+        assert sender.broker.puts_in_flight == 1
+        go_on()
+        sender.loop.run_until(lambda: sender.broker.puts_in_flight == 0)
+    assert len(sender.channel.sent) == 2
+    many = 2 if body else 1
+    assert len(sender.messages("orders")) == 2 + 10 * many
+    assert sender.channel.kept == 0
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+def test_a_send_that_waits_for_its_topic_is_counted_with_its_body(
+    make: MakeSender, oneway: bool
+) -> None:
+    """10,000 sends of 4 MiB could wait for a new topic on one connection, and without an end where they were one-way."""
+    sender = make()
+    for number in range(3):
+        sender.start(send(f"new{number}", bytes(5_000), oneway=oneway))
+    assert 15_000 < sender.channel.kept < 20_000
+    sender.loop.run_until(lambda: sender.channel.kept == 0)
+    assert [len(sender.messages(f"new{number}")) for number in range(3)] == [1, 1, 1]
+    assert len(sender.channel.sent) == (0 if oneway else 3)
+
+
+@pytest.mark.parametrize("body", [{}, {"body": TWO, "batch": True}])
 def test_a_slow_disk_is_told_of_and_the_message_is_stored(
     make: MakeSender, monkeypatch: pytest.MonkeyPatch, body: Any
 ) -> None:

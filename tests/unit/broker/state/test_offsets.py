@@ -191,9 +191,13 @@ def test_offsets_have_a_bound(home: Home) -> None:
     """A client committed for each group and queue that has a name, and the broker kept all of it."""
     offsets = home.offsets
     greedy = "127.0.0.1:1"
-    commits = (offsets.commit("g", "t", number, 5, greedy) for number in range(MOST))
+
+    def fill() -> None:
+        for number in range(MOST):
+            offsets.commit("g", "t", number, 5, greedy)
+
     with pytest.raises(OffsetsFullError, match="maxConsumerOffsets"):
-        list(commits)
+        fill()
     made = len(offsets.queues("g", "t"))
     assert made == MOST * 9 // 10
     offsets.commit("g", "t", 0, 6, greedy)
