@@ -71,11 +71,11 @@ class ConsumerFilters:
         return len(self._filters)
 
     def get(self, group: str, topic: str) -> ConsumerFilterData | None:
-        """Give the filter of a group for a topic."""
+        """Return the filter of a group for a topic."""
         return self._filters.get((group, topic))
 
     def _take(self, place: tuple[str, str], saved: _Saved, now_ms: int) -> None:
-        """Take a filter of the file; its group is not there yet."""
+        """Register a filter of the file; its group is not there yet."""
         group, topic = place
         sql_filter = compile_filter(saved.expression_type, saved.expression)
         if sql_filter is None:
@@ -88,7 +88,7 @@ class ConsumerFilters:
         )
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
-        """Take what a group subscribes to; its filters for other topics are dead from now on.
+        """Register a group's subscriptions; its filters for other topics are dead from now on.
 
         An expression that is none takes the filter away: pulls are then told that there is none.
         """
@@ -141,7 +141,7 @@ class ConsumerFilters:
             self._files.save(FILE, self.whole)
 
     def whole(self) -> dict[str, Any]:
-        """Give what the file has, by Java's names."""
+        """Return the contents of the file, by Java's names."""
         topics: dict[str, Any] = {}
         for (group, topic), data in self._filters.items():
             groups = topics.setdefault(topic, {"groupFilterData": {}, "topic": topic})
@@ -197,7 +197,7 @@ def is_tag_type(expression_type: str | None) -> bool:
 
 
 def compile_filter(expression_type: str | None, expression: str) -> SqlFilter | None:
-    """Give the filter of a subscription; None where its expression is none."""
+    """Compile the filter of a subscription; None if its expression is invalid."""
     if expression_type != SQL92:
         return None
     try:

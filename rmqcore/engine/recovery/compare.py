@@ -61,17 +61,17 @@ class Rows:
 
     @staticmethod
     def joined(parts: Sequence[Rows]) -> Rows:
-        """Give the rows of all parts."""
+        """Return the rows of all parts."""
         return Rows(
             *(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Rows))
         )
 
     def take(self, at: npt.NDArray[np.intp]) -> Rows:
-        """Give the rows with these positions, in that order."""
+        """Return the rows at these positions, in that order."""
         return Rows(*(getattr(self, one.name)[at] for one in fields(Rows)))
 
     def entries(self, at: npt.NDArray[np.intp]) -> Entries:
-        """Give the entries of the rows with these positions."""
+        """Return the entries of the rows at these positions."""
         return unpack_cq_entries(
             pack_cq(self.phy_offset[at], self.msg_size[at], self.tags_code[at])
         )
@@ -105,13 +105,13 @@ class Compared:
         return len(self._flags) > len(self._batch)
 
     def differing_numbers(self) -> list[int]:
-        """Give the numbers of the queues with rows that differ."""
+        """Return the numbers of the queues with rows that differ."""
         if not self.differing:
             return []
         return distinct(self._numbers[(self._flags & queue_compare.DIFFERS) != 0])
 
     def rows(self) -> Rows:
-        """Give the rows with a queue, in the order of their records."""
+        """Return the rows with a queue, in the order of their records."""
         count, light = len(self._batch), self._light
         wanted = np.flatnonzero(self._numbers >= 0)
         own = wanted[wanted < count]
@@ -134,7 +134,7 @@ class Compared:
 
 
 def distinct(numbers: Numbers) -> list[int]:
-    """Give the numbers that occur, rising; none is negative."""
+    """Return the distinct numbers, ascending; none is negative."""
     return [int(number) for number in np.flatnonzero(np.bincount(numbers))]
 
 
@@ -285,7 +285,7 @@ class LogCompare:
         )
 
     def restart(self) -> None:
-        """Say that the next records lie elsewhere in the log."""
+        """Expect the next records elsewhere in the log."""
         self._native.restart()
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ _NO_VERSION = {"counter": 0, "stateVersion": 0, "timestamp": 0}
 
 
 def _exchange_ha_info(call: Call) -> RemotingCommand:
-    """Tell where a master's HA port and broker are.
+    """Return the addresses of a master's HA port and broker.
 
     Notes
     -----
@@ -41,7 +41,7 @@ def _exchange_ha_info(call: Call) -> RemotingCommand:
 
 
 def _get_ha_status(call: Call) -> RemotingCommand:
-    """Tell which slaves are connected, or what a slave knows of its master."""
+    """Return the connected slaves, or what a slave knows of its master."""
     broker = call.broker
     end = broker.store.max_phy_offset
     slaves = broker.replication.slaves()
@@ -113,12 +113,12 @@ def replication_info(broker: Broker) -> dict[str, str]:
 
 
 def _get_timer_check_point(call: Call) -> RemotingCommand:
-    """Tell how far timed messages are delivered: none are kept here."""
+    """Return how far timed messages are delivered: none are kept here."""
     return call.respond(body=_TIMER_CHECKPOINT.pack(*[0] * 7))
 
 
 def _get_timer_metrics(call: Call) -> RemotingCommand:
-    """Tell how many timed messages of each topic wait: none are kept here."""
+    """Return how many timed messages of each topic wait: none are kept here."""
     return call.respond(body=encode_json({"dataVersion": _NO_VERSION, "timingCount": {}}))
 
 
