@@ -24,7 +24,7 @@ def rocketmq_broker_settings() -> Mapping[str, object]:
 def rocketmq_broker(
     tmp_path_factory: pytest.TempPathFactory, rocketmq_broker_settings: Mapping[str, object]
 ) -> Iterator[ServedBroker]:
-    """Give a broker and a name server in a process of their own, with a new store, on ports that were free.
+    """Yield a broker and a name server that run in one process of their own, with a new store, on free ports.
 
     It is a `rmqcore.testing.served_broker.ServedBroker`: ``namesrv``, ``address``, ``store``, ``create_topic(name, queues=4)``,
     ``messages(topic)``, ``kill()``, ``restart()``.
@@ -47,7 +47,7 @@ def rocketmq_broker_session(
     tmp_path_factory: pytest.TempPathFactory,
     rocketmq_broker_session_settings: Mapping[str, object],
 ) -> Iterator[ServedBroker]:
-    """Give a broker and a name server that all tests of a run share; with xdist each worker has one.
+    """Yield a broker and a name server that all tests of a run share; with xdist each worker has its own.
 
     It is what `rocketmq_broker` gives. Tests that share it use topics and groups of their own.
     """

@@ -46,7 +46,7 @@ def java_name(name: str) -> str:
 
 
 def field_of(key: str, names: AbstractSet[str]) -> str | None:
-    """Give the field that a key means, in its ``maped`` or its ``mapped`` spelling; None when it means no field."""
+    """Return the field for a key, in its ``maped`` or its ``mapped`` spelling; None for a key without a field."""
     for spelling in (
         key,
         re.sub("([Mm])aped", r"\1apped", key),
@@ -59,14 +59,14 @@ def field_of(key: str, names: AbstractSet[str]) -> str | None:
 
 
 def describe_unknown(key: str, names: AbstractSet[str]) -> str:
-    """Say that a key is unknown, and which known key is nearest to it."""
+    """Return a sentence that names an unknown key, and the known key nearest to it."""
     known = {java_name(name) for name in names} | IGNORED_KEYS
     meant = did_you_mean(key, known, likeness=LIKENESS_OF_SETTINGS)
     return f"no RocketMQ setting is called {key}{meant}"
 
 
 def parse_value(name: str, kind: str, text: str) -> object:
-    """Give the value that a text in a file stands for; `kind` is the field's type as annotated.
+    """Parse a value of a file; `kind` is the field's type as annotated.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Written(NamedTuple):
 def wrong_in_file(
     path: str | os.PathLike[str], error: SettingError, places: Mapping[str, tuple[str, int]]
 ) -> ValueError:
-    """Give the error for a value that stands in a file: file, line and key, as whoever wrote it knows it.
+    """Return the error for a wrong value in a file: it names file, line and key as they are written there.
 
     Parameters
     ----------

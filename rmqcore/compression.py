@@ -55,7 +55,7 @@ def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE
 
 
 def plain_pieces(body: Packed, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) -> Iterator[bytes]:
-    """Give a compressed body piece by piece, as far as the caller goes on.
+    """Yield a decompressed body piece by piece, as far as the caller continues.
 
     Parameters
     ----------

@@ -187,14 +187,14 @@ class MessageStoreConfig(Report):
         self._settle(("extra", *_NAMES))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Give the fields as plain objects: a pickle cannot hold the read-only view in `extra`."""
+        """Return the fields as plain objects: a pickle cannot hold the read-only view in `extra`."""
         return {**vars(self), "extra": dict(self.extra)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, extra=MappingProxyType(state["extra"]))
 
     def changed(self, **values: Any) -> MessageStoreConfig:
-        """Give a copy with other values. Unlike `dataclasses.replace` it warns of these values alone.
+        """Return a copy with other values. Unlike `dataclasses.replace` it warns of these values alone.
 
         Raises
         ------

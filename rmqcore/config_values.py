@@ -111,7 +111,7 @@ def check_extra(extra: object) -> None:
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Give the delays of the levels 1, 2, ... in milliseconds, from a text such as ``"1s 5s 1m 2h"``.
+    """Parse the delays of the levels 1, 2, ... from a text such as ``"1s 5s 1m 2h"`` into milliseconds.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
 
 
 def parse_hours(text: str) -> tuple[int, ...]:
-    """Give the hours of the day in a text such as ``"04"`` or ``"04;16"``.
+    """Parse the hours of the day in a text such as ``"04"`` or ``"04;16"``.
 
     Raises
     ------

@@ -17,11 +17,11 @@ class DataVersion:
     counter: int = 0
 
     def next(self, now_ms: int) -> DataVersion:
-        """Give the version of a table that was changed at this time."""
+        """Return the version of a table that changed at this time."""
         return DataVersion(self.state_version, now_ms, self.counter + 1)
 
     def as_json(self) -> dict[str, int]:
-        """Give it by Java's names."""
+        """Return it by Java's names."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,

@@ -30,7 +30,7 @@ def quote_keys(text: str) -> str:
 
 
 def parse_json(data: bytes, max_depth: int, most_values: int | None = None) -> Any:
-    """Give the value of a JSON text; numbers with a fraction or an exponent stay text, as they are written.
+    """Parse a JSON text; numbers with a fraction or an exponent stay text, as they are written.
 
     Parameters
     ----------

@@ -168,7 +168,7 @@ def _opened(make: Callable[[], MessageStore]) -> MessageStore:
 
 
 def _settings(config: object, overrides: dict[str, Any]) -> MessageStoreConfig:
-    """Give the settings of an open, and refuse those of a store that rmqcore must not write. Nothing is touched before."""
+    """Return the settings of an open, and refuse a store that rmqcore must not write. Nothing is touched before."""
     settings = _configured(config, overrides)
     for sentence in not_true_here(settings.extra, REFUSED_KEYS):
         raise ValueError(sentence)
@@ -191,7 +191,7 @@ def _configured(config: object, overrides: dict[str, Any]) -> MessageStoreConfig
 
 
 def _compare_root(paths: StorePaths, settings: MessageStoreConfig) -> None:
-    """Say that the root of a configuration is another one than that of the store that is opened."""
+    """Warn if the root of a configuration is not that of the store that is opened."""
     if differs := other_root(paths.root, settings):
         warn_unused(differs)
 

@@ -74,5 +74,5 @@ _MEANINGS = {
 
 
 def meaning(status: PutMessageStatus) -> str:
-    """Say what a status other than PUT_OK means, where nothing more is known."""
+    """Return what a status other than PUT_OK means, if nothing more is known."""
     return _MEANINGS.get(status.name, f"RocketMQ's status {status.name}")

@@ -22,7 +22,7 @@ _DAYS_BACK = {"today": 0, "yesterday": 1}
 
 
 def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = None) -> int:
-    """Give milliseconds since 1970 of a time in one of the `ACCEPTED` spellings, a part of a millisecond rounded up.
+    """Parse a time in one of the `ACCEPTED` spellings; returns milliseconds since 1970, a part of a millisecond rounded up.
 
     Store times are whole milliseconds: those at or after a time, and those before it, are the same after rounding up.
 
@@ -60,7 +60,7 @@ def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = 
 
 
 def _by_the_clock(words: str, zone: tzinfo | None, now: datetime) -> int | None:
-    """Give the time of words that count from `now`; None where these are others. A day begins at midnight in `zone`."""
+    """Parse a time that counts from `now`; None for any other text. A day begins at midnight in `zone`."""
     here = now.astimezone(zone).replace(tzinfo=None)
     if words == "now":
         return milliseconds(now)
@@ -78,7 +78,7 @@ def _by_the_clock(words: str, zone: tzinfo | None, now: datetime) -> int | None:
 
 
 def _by_the_calendar(words: str, zone: tzinfo | None) -> int | None:
-    """Give the time of a day, or of a day and a clock; None where the words are others."""
+    """Parse a day, or a day and a time of day; None for any other text."""
     found = _TIME.fullmatch(words)
     if found is None:
         return None
@@ -92,5 +92,5 @@ def _by_the_calendar(words: str, zone: tzinfo | None) -> int | None:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Give milliseconds since 1970, rounded up; a moment without a zone is in that of this process."""
+    """Return milliseconds since 1970, rounded up; a moment without a zone is in that of this process."""
     return -((EPOCH - moment.astimezone(UTC)) // timedelta(milliseconds=1))

@@ -192,7 +192,7 @@ NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
 def not_true_here(
     given: Mapping[str, str], keys: Mapping[str, tuple[frozenset[str], str]]
 ) -> list[str]:
-    """Give a sentence for each given key whose value is not true of rmqcore; `keys` is a table of this module."""
+    """Return a sentence for each given key whose value does not act in rmqcore; `keys` is a table of this module."""
     return [
         f"{key}={given[key]}: {reason}"
         for key, (kept, reason) in keys.items()

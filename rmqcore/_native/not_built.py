@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def why_not_loaded(error: ImportError) -> str:
-    """Say which extension is missing for which Python, what the folder holds instead, and what to do."""
+    """Return a message that names the missing extension, the Python, what the folder holds instead, and what to do."""
     folder = Path(__file__).parent
     root = folder.parent.parent
     python = f"{sys.implementation.name} {sys.version.split()[0]} ({sys.executable})"

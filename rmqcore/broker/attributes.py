@@ -77,7 +77,7 @@ def parse_attributes(text: str) -> dict[str, str]:
 def changed_attributes(
     known: Mapping[str, Attribute], current: Mapping[str, str] | None, changes: Mapping[str, str]
 ) -> dict[str, str]:
-    """Give the attributes after a request; `current` is None of what the request makes.
+    """Return the attributes after a request; `current` is None if the request creates the topic or group.
 
     Raises
     ------

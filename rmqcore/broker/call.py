@@ -60,7 +60,7 @@ class Call:
         ext_fields: dict[str, str] | None = None,
         body: bytes = b"",
     ) -> RemotingCommand:
-        """Give a response to the request; it is not sent."""
+        """Return a response to the request; it is not sent."""
         return self.request.response(code, remark, ext_fields=ext_fields, body=body)
 
     def answer(self, response: RemotingCommand) -> None:
@@ -91,7 +91,7 @@ class Call:
 def error_response(
     request: RemotingCommand, channel: Channel, error: BaseException
 ) -> RemotingCommand:
-    """Give the response to a request whose handler raised, and log what is no fault of the request."""
+    """Return the response to a request whose handler raised; an error that the request did not cause is logged."""
     if isinstance(error, RequestError):
         return request.response(ResponseCode.SYSTEM_ERROR, str(error))
     is_known = isinstance(error, StoreError | OSError | ValueError)

@@ -44,11 +44,11 @@ class ClientRequests:
             channel.send(request)
 
     def answered(self, channel: Channel, response: RemotingCommand) -> None:
-        """Give a response to whom it belongs; one that nobody waits for any more is dropped."""
+        """Pass a response to the caller that asked; it is dropped if no caller waits for it any more."""
         self._finish((channel, response.opaque), response)
 
     def channel_closed(self, channel: Channel) -> None:
-        """Tell all that wait for a client that no answer will come."""
+        """Report to all callers that wait for a client that no answer will come."""
         for key in [key for key in self._waiting if key[0] is channel]:
             self._finish(key, None)
 

@@ -128,7 +128,7 @@ class ConfigFiles:
         self.problems.append(problem)
 
     def left_out(self, name: str, wrong: str) -> None:
-        """Tell of a part of a file that is not taken; `wrong` is a sentence."""
+        """Log a part of a file that is not used; `wrong` is a sentence."""
         self._tell(f"{name}: {wrong} It is left out.")
 
     # ---- writing ------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class ConfigFiles:
         self._thread.shutdown()
 
     def _begin(self, name: str, file: _File) -> Future[None]:
-        """Give the value that waits to the thread."""
+        """Pass the waiting value to the thread."""
         value = file.waiting
         assert value is not None
         snapshot = value() if callable(value) else value
@@ -196,7 +196,7 @@ class ConfigFiles:
             self._begin(name, file)
 
     def _end(self, name: str, file: _File, writing: Future[None]) -> bool:
-        """Tell all that waited for a write; the value of one that failed waits again, if there is no newer one."""
+        """Call all that waited for a write; the value of a failed write waits again, unless there is a newer one."""
         error = writing.exception()
         if error is None and file.wrong is not None:
             _LOG.warning("%s is written again", self._path(name))

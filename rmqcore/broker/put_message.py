@@ -105,7 +105,7 @@ def append_message(broker: BrokerParts, message: Message) -> PutResult:
 
 
 def refusal(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
-    """Give the status of a message that is not to be stored; None where it is.
+    """Return the status of a message that must not be stored; None if it may be stored.
 
     Source: RocketMQ 5.5.0 HookUtils#checkBeforePutMessage, #checkInnerBatch.
     """
@@ -167,7 +167,7 @@ def _delays_ms(text: str) -> tuple[int, ...]:
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """Give the delay level of a message's properties; 0 where there is none.
+    """Return the delay level of a message's properties; 0 if it has none.
 
     Raises
     ------

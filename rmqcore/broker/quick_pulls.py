@@ -74,7 +74,7 @@ class QuickPulls:
         return begin, answers
 
     def _get(self, pull: Pull, peer: str) -> tuple[PullOrder, Found] | None:
-        """Give what a pull finds; None where the handler must look at it, to which nothing is lost by this."""
+        """Return the messages of a pull; None leaves the pull to the handler, with no other effect."""
         try:
             order = check_pull(self._broker, pull, peer)
             found = look_up(self._broker, pull, order)
@@ -88,7 +88,7 @@ class QuickPulls:
         return (order, found) if is_plain else None
 
     def _start(self, pull: Pull, order: PullOrder, found: Found) -> bytes:
-        """Give the answer up to its body."""
+        """Return the response up to its body."""
         header = self._header % (
             order.group.group_sys_flag,
             found.max_offset,
@@ -102,7 +102,7 @@ class QuickPulls:
 
 
 def _header_template() -> bytes:
-    """Give the header of an answer, with a mark for each number: those of the fields, then the request's."""
+    """Return the header of a response with a placeholder for each number: those of the fields, then the request's."""
     number = "%d"
     fields = found_fields(number, number, number, number, number, number)
     request = RemotingCommand(RequestCode.PULL_MESSAGE, opaque=0)

@@ -59,7 +59,7 @@ class QuickSends:
     def feed(
         self, buffer: bytes | bytearray | memoryview, begin: int, end: int, born_host: bytes
     ) -> Fed | None:
-        """Take the plain sends with which ``buffer[begin:end]`` begins; see `SendKernel.feed`.
+        """Store the plain sends with which ``buffer[begin:end]`` begins; see `SendKernel.feed`.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class QuickSends:
         when_safe(self._broker, fed.end_phy_offset, heard, fed.answer_count)
 
     def topic_changed(self, name: str) -> None:
-        """Tell the kernel of a topic that was made, changed or deleted."""
+        """Inform the kernel of a topic that was made, changed or deleted."""
         kernel, topic = self._kernel, self._broker.topics.get(name)
         if kernel is None or self._settings is None:
             return
@@ -119,7 +119,7 @@ class QuickSends:
         return is_plain(topic, self._settings) and not self._appender.is_closed(topic.name)
 
     def count(self) -> None:
-        """Give what was stored to the statistics."""
+        """Add the stored messages to the statistics."""
         if self._kernel is None:
             return
         stats = self._broker.stats
@@ -144,7 +144,7 @@ class QuickSends:
                 self._kernel.set_topic(name, queue_nums(topic))
 
     def _changed(self, answers: bytes, status: PutMessageStatus) -> bytes:
-        """Give another status than PUT_OK to those answers whose messages are not safe.
+        """Return the responses, those whose messages are not safe with a status other than PUT_OK.
 
         They were asked for together, by the end of the last one: the first ones may be safe though it is not.
         """
@@ -202,7 +202,7 @@ def queue_nums(topic: TopicConfig) -> int:
 
 
 def answer_parts(settings: BrokerSettings) -> tuple[Parts, Parts, Parts]:
-    """Give the headers of the answers to a single send, to a batch without and to one with a unique key, cut at what differs."""
+    """Return the headers of the responses to a single send, to a batch without and to one with a unique key, cut into parts."""
     with_key = _parts(settings, has_key=True)
     return with_key, _parts(settings, has_key=False), with_key
 

@@ -76,7 +76,7 @@ HANDLERS: Mapping[int, Handler] = {
 
 
 def handle(broker: Broker, request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
-    """Give the response to a request; None where there is none, or it comes later through the channel.
+    """Return the response to a request; None if it needs no response, or the response is sent later through the channel.
 
     A handler that fails answers for itself alone: the connection and all else go on.
     """

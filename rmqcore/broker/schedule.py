@@ -85,7 +85,7 @@ class ScheduleMessages:
         self._look(self._levels)
 
     def _inside(self, level: _Level, queue_offset: int | None) -> int:
-        """Give an offset that the queue has. Source: ScheduleMessageService#correctDelayOffset."""
+        """Return the nearest offset that the queue has. Source: ScheduleMessageService#correctDelayOffset."""
         if queue_offset is None:
             return 0
         store, queue_id = self._broker.store, level.number - 1
@@ -118,7 +118,7 @@ class ScheduleMessages:
     # ---- what is kept ---------------------------------------------------------------------------------
 
     def as_json(self) -> dict[str, Any]:
-        """Give how far each level was delivered, as `delayOffset.json` and a slave have it."""
+        """Return how far each level was delivered, as `delayOffset.json` and a slave have it."""
         return self._offsets.as_json()
 
     def adopt(self, told: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ class ScheduleMessages:
         self._offsets.adopt(told)
 
     def offsets(self) -> dict[int, int]:
-        """Give by level the queue offset of the message that is delivered next."""
+        """Return by level the queue offset of the message that is delivered next."""
         return self._offsets.whole()
 
     def save(self) -> None:

@@ -137,7 +137,7 @@ class BrokerSettings:
 
 
 def parse_settings(given: Mapping[str, str]) -> dict[str, Any]:
-    """Give the fields of BrokerSettings that the keys of a properties file name, with their values.
+    """Parse the keys of a properties file that belong to BrokerSettings; returns fields by name.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from rmqcore.property_names import REAL_QUEUE_ID, REAL_TOPIC
 def copy_of(
     view: MessageView, topic: str, queue_id: int, properties: dict[str, str] | None = None
 ) -> Message:
-    """Give a message with the body, flags, times, hosts and properties of a stored one, for another place.
+    """Return a message with the body, flags, times, hosts and properties of a stored one, for another topic or queue.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def copy_of(
 
 
 def real_place(view: MessageView) -> tuple[str, int]:
-    """Give topic and queue that a message was meant for when it was stored elsewhere.
+    """Return the topic and queue that a message was sent to, if it was stored elsewhere.
 
     Raises
     ------

@@ -115,7 +115,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _tell_what_is_here() -> int | None:
-    """Tell of the store that the working directory is, and answer the exit code; None where there is none."""
+    """Describe the store in the working directory, and return the exit code; None if there is no store."""
     here = import_module("rmqcore.cli.typed.here")
     reader = here.store_here(Path.cwd())
     return None if reader is None else guarded(here.tell)(reader)
@@ -143,7 +143,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _no_verb(word: str) -> int:
-    """Say what to type instead of a word that is no verb; people know those of other tools."""
+    """Report an unknown verb with the one to type instead; people know those of other tools."""
     instead = verb_for(word)
     if instead is not None:
         say(f"{word!r} is no verb of rmqcore", instead)

@@ -32,5 +32,5 @@ _LOWER = {name.lower(): verb for name, verb in NAMES.items()}
 
 
 def verb_for(name: str) -> str | None:
-    """Give what to type instead of such a command; None when the name is unknown."""
+    """Return the rmqcore command for an mqadmin command; None if the name is unknown."""
     return _LOWER.get(name.lower())

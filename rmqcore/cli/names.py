@@ -37,7 +37,7 @@ def configured_topics(paths: StorePaths) -> set[str]:
 
 
 def words_to_complete() -> list[str]:
-    """Give the words behind ``rmqcore`` of the line that a shell asks to complete; none where none asks.
+    """Return the words behind ``rmqcore`` of the line that a shell asks to complete; an empty list if no shell asks.
 
     The verb decides what is loaded: a shell that waits a second for each tab is no help. Without the line, which Typer's scripts
     for zsh and fish give in a variable that is Typer's own, all verbs are: Typer tells the line to nobody before all commands are
@@ -56,7 +56,7 @@ _IS_HARMLESS = re.compile(r"[%A-Za-z0-9_-]+").fullmatch
 
 
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Give the topics of the store named before on the line that begin with some letters, for the shell.
+    """Return the topics of the store named earlier on the line that start with some letters, for the shell.
 
     Only names of RocketMQ's letters, but for ``|``: zsh runs what stands in ``$(...)`` of an answer, every shell what stands
     behind a ``|`` once it is typed, and a store may be a stranger's.

@@ -111,7 +111,7 @@ class PulledQueue(ABC):
 
     @abstractmethod
     def pulled(self, messages: tuple[ReceivedMessage, ...], next_offset: int) -> None:
-        """Take what a pull found, perhaps nothing, and the queue offset behind all that it looked at."""
+        """Store the messages of a pull, perhaps none, and the queue offset behind all that the broker looked at."""
 
     async def bounds(self) -> tuple[int, int]:
         """Ask for the first offset of the queue, and the one behind its last.

@@ -160,7 +160,7 @@ class AsyncPullConsumer:
         await self._member.unsubscribe(topic)
 
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:  # noqa: ASYNC109 as Java's
-        """Give the next messages, of one queue; wait for them if there are none.
+        """Return the next messages, of one queue; wait for them if there are none.
 
         Parameters
         ----------
@@ -276,11 +276,11 @@ class AsyncPullConsumer:
         found[0].start_anew(queue_offset)
 
     def assignment(self) -> list[MessageQueue]:
-        """Give the queues that this consumer reads, sorted."""
+        """Return the queues that this consumer reads, sorted."""
         return sorted(self._assigned)
 
     async def close(self, *, commit: bool = True, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for poll
-        """Say goodbye to the brokers and close all connections. A second call does nothing.
+        """Unregister at the brokers and close all connections. A second call does nothing.
 
         Parameters
         ----------

@@ -193,7 +193,7 @@ class AsyncProducer:
             await self._send_oneway(await self._one(topic, body, tags, keys, properties))
 
     async def close(self) -> None:
-        """Say goodbye to the brokers and close all connections. A second call does nothing."""
+        """Unregister at the brokers and close all connections. A second call does nothing."""
         await self._instance.close([{"producerGroup": self._group}])
 
     def abandon(self) -> None:
@@ -279,7 +279,7 @@ class AsyncProducer:
         )
 
     def _next_queue(self, topic: str, last_broker: str | None) -> MessageQueue:
-        """Give the queue whose turn it is, after a failure one of another broker if there is one."""
+        """Return the queue whose turn it is; after a failure one of another broker if there is one."""
         queues = self._instance.routes.publish_queues(topic)
         if not queues:
             raise NoRouteError(f"no broker has topic {topic}, or a queue of it that may be written")

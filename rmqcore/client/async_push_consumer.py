@@ -43,7 +43,7 @@ Handler = Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]]
 
 
 class AsyncPushConsumer:
-    """Gives the messages of topics to a handler, as a member of a consumer group. Belongs to the event loop that first uses it.
+    """Passes the messages of topics to a handler, as a member of a consumer group. Belongs to the event loop that first uses it.
 
     `run` calls a handler for each message; ``async for message in consumer`` is the other way. Of each queue the group's
     offset is the lowest message that is not finished, and never beyond it: what was not finished comes again, to this member
@@ -252,7 +252,7 @@ class AsyncPushConsumer:
             await self._held.change()
 
     def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        """Give the messages to a loop. Asking for the next message finishes the one before.
+        """Iterate over the messages. Asking for the next message finishes the one before.
 
         A message is not finished, and is given again, when its loop was left in its body: by an exception, by cancellation,
         by ``break`` or ``return``. Several tasks may loop over one consumer. The loops end when the consumer is closed.

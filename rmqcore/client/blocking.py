@@ -83,7 +83,7 @@ class Producer:
         self._thread.run(lambda: self._client.send_oneway(topic, body, tags, keys, properties))
 
     def close(self) -> None:
-        """Say goodbye to the brokers and close all connections. A second call does nothing, nor does one in a forked process."""
+        """Unregister at the brokers and close all connections. A second call does nothing, nor does one in a forked process."""
         if self._end.alive and self._thread.is_ours:
             self._thread.run(self._client.close)
             self._end()
@@ -144,7 +144,7 @@ class PullConsumer:
         )
 
     def assignment(self) -> list[MessageQueue]:
-        """Give the queues that this consumer reads, sorted."""
+        """Return the queues that this consumer reads, sorted."""
 
         async def assignment() -> list[MessageQueue]:
             return self._client.assignment()
@@ -152,7 +152,7 @@ class PullConsumer:
         return self._thread.run(assignment)
 
     def close(self, *, commit: bool = True, timeout: float = 5.0) -> None:
-        """Say goodbye to the brokers and close all connections: `AsyncPullConsumer.close`; nothing in a forked process."""
+        """Unregister at the brokers and close all connections: `AsyncPullConsumer.close`; nothing in a forked process."""
         if self._end.alive and self._thread.is_ours:
             self._thread.run(lambda: self._client.close(commit=commit, timeout=timeout))
             self._end()

@@ -22,7 +22,7 @@ BlockingHandler = Callable[[ReceivedMessage], ConsumeStatus | None]
 
 
 class PushConsumer:
-    """Gives the messages of topics to a handler, as a member of a consumer group. Safe to use from several threads.
+    """Passes the messages of topics to a handler, as a member of a consumer group. Safe to use from several threads.
 
     Its parameters are those of `AsyncPushConsumer`. Handlers are ordinary functions, which run in threads.
     """

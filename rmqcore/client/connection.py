@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
         self.local_ip = transport.get_extra_info("sockname")[0].partition("%")[0]
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, and what is whole in them."""
+        """Receive bytes, and handle the frames that are whole with them."""
         self._heard_at = asyncio.get_running_loop().time()
         self._decoder.feed(data)
         try:
@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
         """Let the transport close."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all that wait."""
+        """End all waits for a response."""
         if not self.closed:
             self.closed = True
             self._reason = "the peer closed the connection" if exc is None else str(exc)
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
 
 
 def split_address(address: str, request: str) -> tuple[str, int]:
-    """Give host and port of ``host:port`` or ``[v6]:port``, which a peer may have made up.
+    """Parse ``host:port`` or ``[v6]:port``, which may come from a peer.
 
     Raises
     ------

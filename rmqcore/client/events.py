@@ -41,7 +41,7 @@ OnEvent = Callable[[ClientEvent], object]
 
 
 class Events:
-    """Tells a program's function what happens.
+    """Reports events to a program's function.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Events:
         seconds: float = 0.0,
         error: BaseException | None = None,
     ) -> None:
-        """Tell of something."""
+        """Report an event."""
         if self._on_event is None:
             return
         try:
@@ -72,7 +72,7 @@ class Events:
 
     @contextmanager
     def timed(self, kind: str, name: str, count: int = 1) -> Iterator[None]:
-        """Tell of the body of a ``with`` block when it has ended, and of what it raised."""
+        """Report the body of a ``with`` block when it has ended, with the exception that it raised."""
         begin = time.monotonic()
         error: BaseException | None = None
         try:

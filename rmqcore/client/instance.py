@@ -148,7 +148,7 @@ class ClientInstance:
         self.run(self._repeat(seconds, step))
 
     async def close(self, groups: Iterable[dict[str, Value]]) -> None:
-        """Say goodbye to all brokers, for each of the groups, and end everything.
+        """Unregister at all brokers, for each of the groups, and end everything.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class ClientInstance:
             self._remote.close()
 
     async def say_goodbye(self, groups: Iterable[dict[str, Value]]) -> None:
-        """Tell all brokers that this client is a member of the groups no more; a failure is logged."""
+        """Unregister this client's groups at all brokers; a failure is logged."""
         code = RequestCode.UNREGISTER_CLIENT
         goodbyes = [
             self.ask(
@@ -216,7 +216,7 @@ class ClientInstance:
         )
 
     async def tell(self, address: str, request: RemotingCommand, *, seconds: float) -> None:
-        """Tell a peer: `Remote.tell`."""
+        """Send a one-way request to a peer: `Remote.tell`."""
         await self._remote.tell(address, request, seconds=seconds)
 
     # ---- routes -----------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ class ClientInstance:
     # ---- heartbeats -------------------------------------------------------------------------------
 
     async def heartbeat(self) -> None:
-        """Tell the brokers which groups this client belongs to: all of them, or the masters where it consumes nothing.
+        """Report to the brokers which groups this client belongs to: to all of them, or to the masters if it consumes nothing.
 
         One that cannot be reached is told in the log.
         """
@@ -395,4 +395,4 @@ def _addresses(namesrv: str | Iterable[str]) -> list[str]:
 
 
 def _nothing(*_: object) -> None:
-    """Take what nobody wants to know."""
+    """Drop a response that no caller wants."""

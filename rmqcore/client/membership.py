@@ -155,7 +155,7 @@ class Membership:
                 self.instance.routes.forget(topic)
 
     async def close(self) -> None:
-        """Say goodbye to the brokers and close all connections."""
+        """Unregister at the brokers and close all connections."""
         await self.instance.close([{"consumerGroup": self.group}])
 
     # ---- what brokers are told, and say -----------------------------------------------------------

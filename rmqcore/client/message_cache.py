@@ -46,12 +46,12 @@ class MessageCache(Generic[Owner]):
         return self._messages[owner], self._bytes[owner]
 
     def put(self, pulled: Pulled[Owner]) -> None:
-        """Take messages, at least one."""
+        """Add messages, at least one."""
         self._pulled.append(pulled)
         self._count(pulled, 1)
 
     def put_back(self, pulled: Pulled[Owner]) -> None:
-        """Take messages again that were taken: they are the next ones."""
+        """Add messages again that were taken: they are the next ones."""
         if any(one is pulled for one in self._pulled):
             return  # an exception came before they had left
         self._pulled.appendleft(pulled)
@@ -60,7 +60,7 @@ class MessageCache(Generic[Owner]):
     async def take(
         self, seconds: float, note: Callable[[Pulled[Owner]], bool]
     ) -> Pulled[Owner] | None:
-        """Give the messages of the oldest pull; None where none came in time, or none will come any more.
+        """Return the messages of the oldest pull; None if none came in time, or no more will come.
 
         Parameters
         ----------

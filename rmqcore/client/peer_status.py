@@ -208,7 +208,7 @@ def _settings(response: RemotingCommand) -> dict[str, str]:
 
 
 def _state_of_java(table: Mapping[str, str], settings: Mapping[str, str]) -> tuple[str, str | None]:
-    """Tell from the used parts of the disks whether a Java broker takes messages: it does not say so itself."""
+    """Derive from the used parts of the disks whether a Java broker takes messages: it does not report that itself."""
     most = _number(settings.get("diskSpaceWarningLevelRatio", ""), WARNING_LEVEL_PERCENT)
     for key in ("commitLogDiskRatio", "consumeQueueDiskRatio"):
         used = _number(table.get(key, ""), 0.0) * 100

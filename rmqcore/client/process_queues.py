@@ -157,7 +157,7 @@ class HeldMessages:
         self._waiters = 0
 
     def add(self, queue: ProcessQueue) -> None:
-        """Give messages of a queue too."""
+        """Start to pass on the messages of a queue."""
         self._queues.append(queue)
 
     def retire(self, queue: ProcessQueue) -> None:
@@ -206,7 +206,7 @@ class HeldMessages:
                 return
 
     def put_back(self, one: Held, *, seconds: float = 0.0) -> None:
-        """Give a message again, as the next one of its queue, after some seconds; in order, the queue waits for it."""
+        """Deliver a message again after some seconds, as the next one of its queue; a queue in order waits for it."""
         if not self._leave(one):
             return
         queue = one.queue

@@ -44,7 +44,7 @@ class QueueLocks:
         return found
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Give up locks, so that other members need not wait until they expire. A failure is logged."""
+        """Release locks, so that other members need not wait until they expire. A failure is logged."""
         asked = [self._unlock(name, own) for name, own in _by_broker(queues).items()]
         await asyncio.gather(*asked)
 

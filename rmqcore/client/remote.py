@@ -85,7 +85,7 @@ class Remote:
         await connection.tell(request, seconds)
 
     def connected(self) -> list[str]:
-        """Give the addresses that there is a connection to."""
+        """Return the addresses that are connected."""
         return [address for address, one in self._connections.items() if not one.closed]
 
     def close(self) -> None:

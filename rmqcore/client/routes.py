@@ -36,7 +36,7 @@ class Routes:
         return topic in self._topics
 
     def learn(self, topic: str, route: TopicRoute) -> bool:
-        """Take the route of a topic.
+        """Store the route of a topic.
 
         Returns
         -------
@@ -63,7 +63,7 @@ class Routes:
         self._forget_unused()
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Give the queues that may be written, of brokers that have a master; not to be changed."""
+        """Return the writable queues of brokers that have a master; not to be changed."""
         found = self._publish_queues.get(topic)
         if found is None:
             found = self._publish_queues[topic] = [
@@ -75,7 +75,7 @@ class Routes:
         return found
 
     def subscribe_queues(self, topic: str) -> list[MessageQueue]:
-        """Give the queues that may be read, sorted."""
+        """Return the readable queues, sorted."""
         return sorted(
             MessageQueue(topic, queues.broker_name, queue_id)
             for queues in self._queues(topic)
@@ -84,15 +84,15 @@ class Routes:
         )
 
     def addresses(self, broker_name: str) -> Mapping[int, str]:
-        """Give the addresses of a broker's instances by id; none where it is not known."""
+        """Return the addresses of a broker's instances by id; empty if the broker is unknown."""
         return self._brokers.get(broker_name, {})
 
     def master(self, broker_name: str) -> str | None:
-        """Give the address of a broker's master."""
+        """Return the address of a broker's master."""
         return self.addresses(broker_name).get(MASTER_ID)
 
     def instance(self, broker_name: str, broker_id: int) -> str | None:
-        """Give the address of an instance of a broker; where it is a slave and not there, of another one.
+        """Return the address of an instance of a broker; for a slave that is missing, of another instance.
 
         Source: RocketMQ 5.5.0 MQClientInstance#findBrokerAddressInSubscribe, with onlyThisBroker false.
         """
@@ -104,7 +104,7 @@ class Routes:
         return None
 
     def all_addresses(self, *, masters_only: bool = False) -> set[str]:
-        """Give the addresses of all brokers of all topics."""
+        """Return the addresses of all brokers of all topics."""
         return {
             address
             for addresses in self._brokers.values()
@@ -113,7 +113,7 @@ class Routes:
         }
 
     def addresses_of_topic(self, topic: str) -> list[str]:
-        """Give one address of each broker that has a topic: its master, else its first slave."""
+        """Return one address of each broker that has a topic: its master, else its first slave."""
         route = self._topics.get(topic)
         brokers = () if route is None else route.brokers
         return [broker.addresses[min(broker.addresses)] for broker in brokers if broker.addresses]

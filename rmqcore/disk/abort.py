@@ -39,7 +39,7 @@ class AbortFile:
         write_durable(self.path, str(os.getpid()).encode())
 
     def remove(self) -> None:
-        """Say that the exit is clean: everything is on disk and dispatched."""
+        """Mark the exit as clean: everything is on disk and dispatched."""
         unlink(self.path, missing_ok=True)
         sync_directory(self.path.parent)
 

@@ -37,7 +37,7 @@ def read_config_file(paths: StorePaths, place: str) -> dict[str, Any] | None:
 
 
 def what_is_wrong(paths: StorePaths, place: str) -> str | None:
-    """Say why a file cannot be read; None where it can, or is not there."""
+    """Return why a file cannot be read; None if it can, or does not exist."""
     try:
         read_config_file(paths, place)
     except (StoreError, OSError, ValueError) as error:
@@ -68,7 +68,7 @@ def _read_most(fd: int) -> bytes:
 
 
 def parse_config(data: bytes) -> dict[str, Any]:
-    """Give the object that a file has; keys without quotes are read.
+    """Parse the object in a file; keys without quotes are accepted.
 
     Raises
     ------

@@ -105,7 +105,7 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
 def parse_consumer_offsets(
     saved: Mapping[str, Any], tell: Callable[[str], None]
 ) -> tuple[dict[str, dict[tuple[str, int], int]], DataVersion | None]:
-    """Give the offsets that the object of the file has, as `ConsumerOffsets.groups`, and its version.
+    """Parse the object of the file: returns the offsets, as `ConsumerOffsets.groups`, and their version.
 
     Parameters
     ----------

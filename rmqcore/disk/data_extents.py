@@ -15,7 +15,7 @@ CHUNK = 256 * 1024
 
 
 def used_end(path: str, begin: int, end: int) -> int:
-    """Give the position behind the last byte of [begin, end) in a file that is not zero; `begin` when all bytes are zero."""
+    """Return the position behind the last byte of [begin, end) in a file that is not zero; `begin` when all bytes are zero."""
     with opened(path, os.O_RDONLY) as fd:
         size = os.fstat(fd).st_size
         if size < end:
@@ -33,7 +33,7 @@ def used_end(path: str, begin: int, end: int) -> int:
 
 
 def data_ranges(fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Give the parts of [begin, end) that are no holes, as far as the file system tells."""
+    """Yield the parts of [begin, end) that are not holes, as far as the file system reports them."""
     extents = DataExtents(fd, end)
     pos = begin
     while pos < end:

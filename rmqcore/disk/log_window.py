@@ -161,7 +161,7 @@ class LogWindow:
         return self.buf, self.length, pos - self.start, base + self.start, base + self.end
 
     def feed(self, feed: Feed, pos: int, **checks: Any) -> Place:
-        """Give a scan the records of the window that covers `pos`, from there on.
+        """Feed a scan the records of the window that covers `pos`, from there on.
 
         Returns
         -------

@@ -94,7 +94,7 @@ class StorePaths:
         return str(self.root)
 
     def add_log(self, folder: Path) -> None:
-        """Take a directory whose files follow those of the CommitLog; a CommitLog that is not there is none any more."""
+        """Add a directory whose files follow those of the CommitLog; directories of it that do not exist are dropped."""
         there = tuple(path for path in self.commitlogs if path.is_dir())
         self.commitlogs = (*there, folder)
         self.commitlog = self.commitlogs[0]
@@ -132,7 +132,7 @@ class StorePaths:
         *,
         follow_links: bool = False,
     ) -> StorePaths:
-        """Give the paths of a store whose configuration has these texts.
+        """Return the paths of a store whose configuration has these texts.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class StorePaths:
         return self.follow_links or (self._named_log and part in self.commitlogs)
 
     def queue(self, topic: str, queue_id: int) -> Path:
-        """Give the directory of one queue's files.
+        """Return the directory of one queue's files.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class StorePaths:
 
 
 def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
-    """Give a path that means the same directory whatever the working directory becomes.
+    """Return an absolute path, so that it means the same directory whatever the working directory becomes.
 
     Links stay as they are, so a root that is a link keeps its name. A path with ``..`` in it is resolved: behind a link ``..`` is
     not the directory that the text names.
@@ -232,7 +232,7 @@ def shown_url(text: str) -> str:
 
 
 def log_directories(text: str, field: str) -> list[str]:
-    """Give the directories that a setting names, with commas between them: ``/disk1/commitlog,/disk2/commitlog``.
+    """Parse the directories of a setting, separated by commas: ``/disk1/commitlog,/disk2/commitlog``.
 
     Raises
     ------
@@ -277,7 +277,7 @@ def file_name(file_from_offset: int) -> str:
 
 
 def parse_file_name(name: str) -> int | None:
-    """Give the offset at which a mapped file starts, by its name; None for any other name."""
+    """Parse the name of a mapped file: the offset at which it starts; None for any other name."""
     if len(name) != FILE_NAME_DIGITS or not (name.isascii() and name.isdigit()):
         return None
     offset = int(name)
@@ -285,12 +285,12 @@ def parse_file_name(name: str) -> int | None:
 
 
 def is_index_file_name(name: str) -> bool:
-    """Tell whether Java takes a name in ``index/`` for an index file: a decimal number that fits a long."""
+    """Return whether Java takes a name in ``index/`` for an index file: a decimal number that fits a long."""
     return name.isascii() and name.isdigit() and len(name) <= 19 and int(name) <= MAX_OFFSET
 
 
 def is_utf8(name: str) -> bool:
-    """Tell whether the bytes of a name in a directory are UTF-8, as those of all names are that a store gives."""
+    """Return whether the bytes of a name in a directory are UTF-8, as all names that a store makes are."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -299,7 +299,7 @@ def is_utf8(name: str) -> bool:
 
 
 def parse_queue_id(name: str) -> int | None:
-    """Give the queue id that a directory's name below ``consumequeue/TOPIC/`` says; None for any other name.
+    """Parse the name of a directory below ``consumequeue/TOPIC/``: the queue id; None for any other name.
 
     Java reads the name as an int, and finds the directory by that int again: a name with leading zeros is no queue id.
     """

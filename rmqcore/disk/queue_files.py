@@ -59,7 +59,7 @@ class QueueFile:
         return data[: len(data) - len(data) % CQ_STORE_UNIT_SIZE]
 
     def used_end(self, begin: int, end: int) -> int:
-        """Give the queue offset behind the last entry of [begin, end) with a byte that is not zero; `begin` without one.
+        """Return the queue offset behind the last entry of [begin, end) with a byte that is not zero; `begin` without one.
 
         Raises
         ------

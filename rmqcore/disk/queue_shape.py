@@ -77,7 +77,7 @@ class Judged:
 
 
 def judge(entries: Entries, log_end: int, last_end: int) -> Judged:
-    """Tell sound entries, fillers and others apart; the message before the first entry ends at CommitLog offset `last_end`."""
+    """Classify entries as sound, fillers or others; the message before the first entry ends at CommitLog offset `last_end`."""
     phy_offset = entries["phy_offset"].astype(np.int64)
     msg_size = entries["msg_size"].astype(np.int64)
     filler = (phy_offset == 0) & (msg_size == CQ_FILLER_SIZE)
@@ -98,7 +98,7 @@ def judge(entries: Entries, log_end: int, last_end: int) -> Judged:
 
 
 def may_be_deliver_times(tags_codes: Longs, stored_ms: Longs) -> Flags:
-    """Tell which tags codes of delayed messages that were stored at `stored_ms` some messageDelayLevel makes.
+    """Return which tags codes of delayed messages stored at `stored_ms` some messageDelayLevel can make.
 
     A bit that flips never makes one of another, and of random bytes not one in a thousand is taken for one.
     """
@@ -174,7 +174,7 @@ class QueueShape:
         return unpack_cq_entries(file.read(0, count).ljust(count * CQ_STORE_UNIT_SIZE, b"\0"))
 
     def _looks_whole(self, file: QueueFile, end: int) -> bool:
-        """Take a file by its first and its last entry, if these are sound and it has no holes."""
+        """Judge a file by its first and its last entry, if these are sound and it has no holes."""
         count = min(file.entry_count, end - file.first_offset)
         if count <= 0:
             return False
@@ -193,7 +193,7 @@ class QueueShape:
         return True
 
     def _take_rising(self, file: QueueFile, count: int) -> bool:
-        """Take a file of which all entries are sound, as nearly all are: arrays of them take fifty times as long."""
+        """Judge a file whose entries are all sound, as nearly all are: arrays of them take fifty times as long."""
         if count <= 0 or self._end > file.first_offset:
             return False
         lower, end = -1, max(self._last_end, 0)

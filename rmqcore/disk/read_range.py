@@ -63,7 +63,7 @@ def left_out(path: str, error: OSError) -> None:
 def entries_of(
     directory: str | Path, unreadable: Unreadable | None = None
 ) -> Iterator[os.DirEntry[str]]:
-    """Give the entries of a directory in name order; none when there is no such directory.
+    """Yield the entries of a directory in name order; none if the directory does not exist.
 
     A directory of very many entries is listed once for each part of them that there is memory for: about 40,000. A directory
     that cannot be listed is told to `unreadable`, and has no entries then; without that it is an error.

@@ -42,13 +42,13 @@ def disk_space(directory: Path) -> DiskSpace | None:
 
 
 def used_percent(directory: Path) -> int:
-    """Give the used part of a directory's disk in percent (`DiskSpace.percent`); -1 where there is no such directory."""
+    """Return the used part of a directory's disk in percent (`DiskSpace.percent`); -1 if the directory does not exist."""
     space = disk_space(directory)
     return -1 if space is None else space.percent
 
 
 def free_bytes(path: str | os.PathLike[str]) -> int:
-    """Give the bytes that are free on the disk of a path, which need not be there; -1 where nobody answers."""
+    """Return the free bytes on the disk of a path, which need not exist; -1 if the file system does not report them."""
     place = Path(path).absolute()
     while not place.is_dir() and place != place.parent:
         place = place.parent

@@ -26,12 +26,12 @@ class SettingError(ValueError):
         return f"{', '.join(self.names)}: {self.problem}"
 
     def renamed(self, names: Mapping[str, str]) -> SettingError:
-        """Give the error with the names that whoever wrote the values knows; a name that is not in `names` stays."""
+        """Return the error with the names that the author of the values knows; a name that is not in `names` stays."""
         return SettingError(tuple(names.get(name, name) for name in self.names), self.problem)
 
 
 def wrong_type(name: str, expected: str, found: object) -> TypeError:
-    """Give the error for an argument of another type; a point in time is told how to become ``..._ms``.
+    """Return the error for an argument of another type; for a point in time it says how to convert it to ``..._ms``.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def check_within(name: str, value: int, least: int, most: int) -> None:
 
 
 def named(error: Exception, check: Callable[..., None], *given: object) -> Exception:
-    """Give the error of a check that finds out which of the arguments was wrong; `error` where it finds nothing.
+    """Return the error of the check that fails, which names the wrong argument; `error` if none fails.
 
     For calls that are too quick to check anything before Python does, whose own words name no argument: ``raise named(error, ...)
     from None``.

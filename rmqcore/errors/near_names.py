@@ -13,7 +13,7 @@ LIKENESS_OF_SETTINGS = 0.7
 def nearest_names(
     name: str, known: Iterable[str], *, most: int = 1, likeness: float = LIKENESS
 ) -> list[str]:
-    """Give the known names that are most like another, the most like first; capitals or not is no difference.
+    """Return the known names most like another one, the most like first; case is ignored.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def nearest_names(
 
 
 def nearest(name: str, known: Iterable[str], *, likeness: float = LIKENESS) -> str | None:
-    """Give the known name that is most like another; None where none is like it."""
+    """Return the known name most like another one; None if none is like it."""
     return next(iter(nearest_names(name, known, likeness=likeness)), None)
 
 
@@ -47,7 +47,7 @@ def did_you_mean(
     shown: Callable[[str], str] = str,
     otherwise: str = "",
 ) -> str:
-    """Give the end of an error: ``; did you mean Orders?``.
+    """Return the end of an error: ``; did you mean Orders?``.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def did_you_mean(
 
 
 def with_the_meant(names: Iterable[object], known: Iterable[str]) -> str:
-    """Give the middle of an error about several names, before a list of all: ``'topc' (did you mean 'topic'?), 'zzz'``."""
+    """Return the middle of an error about several names, before a list of all: ``'topc' (did you mean 'topic'?), 'zzz'``."""
     every = [*known]
     told = []
     for name in names:

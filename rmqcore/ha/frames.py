@@ -48,7 +48,7 @@ class ReportReader:
 
 
 class FrameReader:
-    """Takes the frames of a master apart, wherever they were cut; yields the bytes of a body as they come."""
+    """Parses the frames of a master, wherever they were cut; yields the bytes of a body as they come."""
 
     def __init__(self) -> None:
         self._head = b""

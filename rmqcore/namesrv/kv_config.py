@@ -46,7 +46,7 @@ class KvConfig:
         self._namespaces.setdefault(namespace, texts)[key] = value
 
     def get(self, namespace: str, key: str) -> str | None:
-        """Give a text; None where there is none."""
+        """Return a text; None if there is none."""
         return self._namespaces.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> None:
@@ -56,7 +56,7 @@ class KvConfig:
             self._size -= _size(key, value)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """Give all texts of a namespace; None where nothing was ever put there."""
+        """Return all texts of a namespace; None if nothing was ever put there."""
         found = self._namespaces.get(namespace)
         return None if found is None else dict(found)
 

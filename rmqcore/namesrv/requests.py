@@ -108,7 +108,7 @@ class NameServer:
     def answer_peer(
         self, request: RemotingCommand, peer: Asking, *, now_ms: int, later: Later
     ) -> RemotingCommand | None:
-        """Answer a request of another process, which has bounds; None also where the response is sent later.
+        """Answer a request of another process, within bounds; None also if the response is sent later.
 
         Topics of a long registration are parsed by `later`. What follows it over the same connection waits: the last registration
         counts, and a broker that leaves is gone.
@@ -174,7 +174,7 @@ class NameServer:
         is_bounded: bool = False,
         later: Later | None = None,
     ) -> RemotingCommand | None:
-        """Answer a request; None where there is nothing to answer: a one-way request, or a response.
+        """Answer a request; None if it needs no response: a one-way request, or a response.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class NameServer:
 
 
 def peer_of(connection: object) -> str:
-    """Give the ``ip:port`` of a connection; a broker of this process has none."""
+    """Return the ``ip:port`` of a connection; a broker of this process has none."""
     return str(getattr(connection, "peer", "this process"))
 
 

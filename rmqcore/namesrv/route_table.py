@@ -123,7 +123,7 @@ class RouteTable:
         now_ms: int,
         delete_missing_topics: bool = False,
     ) -> Master | None:
-        """Take a broker and its topics, or hear of it again.
+        """Register a broker and its topics, or renew its registration.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class RouteTable:
     # ---- questions --------------------------------------------------------------------------------
 
     def route(self, topic: str, *, acting_master: bool = False) -> TopicRoute | None:
-        """Give the brokers and queues of a topic; None where no broker has it.
+        """Return the brokers and queues of a topic; None if no broker has it.
 
         With `acting_master` a broker without master, which has to want that, shows the slave that plays it as master.
         """
@@ -254,7 +254,7 @@ class RouteTable:
         return tuple(self._brokers.values())
 
     def broker(self, broker_name: str) -> BrokerData | None:
-        """Give one broker."""
+        """Return one broker."""
         return self._brokers.get(broker_name)
 
     def clusters(self) -> dict[str, list[str]]:
@@ -301,7 +301,7 @@ class RouteTable:
     def _taken_from_live(
         self, who: Registration, table: RegisteredTopics, connection: object, now_ms: int
     ) -> str | None:
-        """Give the address of the live instance whose place a registration would take."""
+        """Return the address of the live instance whose place a registration would take."""
         broker = self._brokers.get(who.broker_name)
         old = None if broker is None else broker.addresses.get(who.broker_id)
         if broker is None or old is None or who.address in broker.addresses.values():

@@ -36,7 +36,7 @@ class NameServerSettings:
     delete_topic_with_broker_registration: bool = False
 
     def as_text(self) -> str:
-        """Give all settings as a properties file, sorted by name."""
+        """Return all settings as a properties file, sorted by name."""
         lines = [
             f"{java_name(field.name)}={str(getattr(self, field.name)).lower()}\n"
             for field in fields(self)
@@ -44,7 +44,7 @@ class NameServerSettings:
         return "".join(sorted(lines))
 
     def changed(self, request: str, body: bytes) -> NameServerSettings:
-        """Give the settings with those changed that a properties file names.
+        """Return the settings with the changes of a properties file.
 
         Raises
         ------

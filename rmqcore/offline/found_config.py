@@ -55,7 +55,7 @@ def find_config(
     *,
     follow_links: bool = False,
 ) -> MessageStoreConfig:
-    """Give the configuration with which a store's files were made, as far as they tell; nothing is changed.
+    """Return the configuration that a store's files were made with, as far as they show it; nothing is changed.
 
     `rmqcore.open` does the same for the sizes that it is not given. Files tell ``mapped_file_size_commit_log``,
     ``mapped_file_size_consume_queue``, ``max_hash_slot_num`` and ``max_index_num``.
@@ -85,7 +85,7 @@ def find_config(
 
 
 def adopt_sizes(paths: StorePaths, config: MessageStoreConfig) -> MessageStoreConfig:
-    """Give the configuration for an open: the files tell the sizes that nobody gave.
+    """Return the configuration for an open: sizes that were not given are taken from the files.
 
     After an unclean exit the only queue file may have lost its end, and tells nothing then unless it has room left: see
     `odd_files`.
@@ -99,7 +99,7 @@ def adopt_sizes(paths: StorePaths, config: MessageStoreConfig) -> MessageStoreCo
 
 
 def config_to_open(paths: StorePaths, config: MessageStoreConfig) -> MessageStoreConfig:
-    """Give what `found_config` does, for a store that is to be opened: no size is taken from a file that may have lost its end.
+    """Return the result of `found_config` for a store to open: no size is taken from a file that may have lost its end.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def _lone_queue_file_may_be_short(folder: Path) -> bool:
 
 
 def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) -> MessageStoreConfig:
-    """Give a configuration with the file sizes that a store has.
+    """Return a configuration with the file sizes of a store.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _with_sizes(
 
 
 def found_sizes(paths: StorePaths, config: MessageStoreConfig) -> dict[str, Any]:
-    """Give the fields of a configuration that the store's files tell; a kind without whole files tells no field."""
+    """Return the fields of a configuration that the store's files show; a kind without whole files shows none."""
     found: dict[str, Any] = {}
     log_files = list_log_files(paths)
     if log_files:

@@ -101,7 +101,7 @@ class StoreLookup:
         return min_offset(queue, log_min, end), end
 
     def offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Give min and max offset of a queue; (0, 0) for a queue that does not exist."""
+        """Return min and max offset of a queue; (0, 0) for an unknown queue."""
         return self._bounds(self._queue(topic, queue_id), self._store.log_files())
 
     def get(
@@ -114,7 +114,7 @@ class StoreLookup:
         tags: str | None = None,
         max_bytes: int | None = None,
     ) -> OfflineGetResult:
-        """Give messages of a queue from an offset on, with the status and next offset that Java's store would answer.
+        """Return messages of a queue from an offset on, with the status and next offset that Java's store would return.
 
         As in Java's store, an answer holds at most 32 messages and 256 KiB (but at least one message), a call does not go
         past the end of a queue file, and a filter compares hashes of tags. Messages that the log no longer holds, or holds
@@ -147,7 +147,7 @@ class StoreLookup:
         return run.run(queue_offset, most, tag_filter, most_bytes)
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Give the phy offset that a queue entry holds; None outside the queue."""
+        """Return the phy offset that a queue entry holds; None outside the queue."""
         check_ints(queue_offset=queue_offset)
         queue = self._queue(topic, queue_id)
         start, end = self._bounds(queue, self._store.log_files())
@@ -159,7 +159,7 @@ class StoreLookup:
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"
     ) -> int:
-        """Give the first queue offset stored at or after a time (LOWER), or the last at or before it (UPPER).
+        """Return the first queue offset stored at or after a time (LOWER), or the last at or before it (UPPER).
 
         Raises
         ------
@@ -188,7 +188,7 @@ class StoreLookup:
         *,
         index_type: str | None = None,
     ) -> IndexAnswer:
-        """Give what the index files say about a key, hash collisions and repeats included; see `query`."""
+        """Return the offsets that the index files have for a key, with hash collisions and repeats; see `query`."""
         check_query(topic, key, max_messages, begin_ms, end_ms, index_type)
         limit = min(max_messages, self._config.max_msgs_num_batch)
         last_ms = MAX_OFFSET if end_ms is None else end_ms
@@ -210,7 +210,7 @@ class StoreLookup:
         *,
         index_type: str | None = None,
     ) -> QueryAnswer:
-        """Give messages with a key by the index files, in physical order, each once.
+        """Return messages with a key by the index files, in physical order, each once.
 
         When there are more messages, the newest are chosen. Messages that only share the key's hash are left out after the
         choice, so the answer can be shorter than `max_messages`.
@@ -254,7 +254,7 @@ class StoreLookup:
     def _entries_in_time(
         self, topic: str, key: str, limit: int, begin_ms: int, end_ms: int, index_type: str | None
     ) -> IndexAnswer:
-        """Give the newest entries of a key whose messages were stored in a time; one without a record counts as of any time."""
+        """Return the newest entries of a key whose messages were stored in a time range; one without a record always counts."""
         asked, log_files = limit, self._store.log_files()
         is_in_time: dict[int, bool] = {}
         while True:
@@ -278,7 +278,7 @@ class StoreLookup:
             asked *= MORE_ENTRIES
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
-        """Give the message with an offset message id: store host and phy offset in hex, 32 digits or 56 (IPv6).
+        """Return the message with an offset message id: store host and phy offset in hex, 32 digits or 56 (IPv6).
 
         None when the record at that offset has another id: a UNIQ_KEY looks alike, and so does another broker's id.
 

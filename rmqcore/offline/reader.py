@@ -184,7 +184,7 @@ class StoreReader(StoreFrames):
         most_body: int | None = None,
         progress: Progress | None = None,
     ) -> Iterator[MessageView | Blank]:
-        """Give the messages in physical order.
+        """Return the messages in physical order.
 
         The scan tests the conditions in C before it makes a Python object; all conditions that are given must hold.
 
@@ -255,7 +255,7 @@ class StoreReader(StoreFrames):
         batch_bytes: int = 2 * 1024 * 1024,
         progress: Progress | None = None,
     ) -> BatchStream:
-        """Give the messages as columns, a stream of Arrow record batches.
+        """Return the messages as columns, a stream of Arrow record batches.
 
         Conditions and `verify_crc` mean what they mean in `messages`. ``pyarrow.table(reader.batches())``,
         ``polars.DataFrame(...)`` and DuckDB take the answer as it is; no such library is needed to make it.
@@ -316,7 +316,7 @@ class StoreReader(StoreFrames):
         verify_crc: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Batch | MessageView]:
-        """Give the messages as `batches` does, but records above 8 MiB as `messages` does, in their order.
+        """Yield the messages as `batches` does, but records above 8 MiB as `messages` does, in their order.
 
         The memory that this takes follows `most_body`, the bytes of such a record's body that are brought in, and no record.
         """

@@ -261,7 +261,7 @@ class BatchTail(_Follower):
         self._begin(_written(reader.log_files()))
 
     def poll(self) -> Iterator[tuple[Batch, int]]:
-        """Give what was appended since the last call: batches, and which of their rows is the first that was not given before.
+        """Yield what was appended since the last call: batches, and the first row of each that was not yielded before.
 
         All of them must be taken. Each is given before the scan goes on, so that its numbers of topics mean what they say.
         """

@@ -74,13 +74,13 @@ def match_entries(
 
 
 def are_tags(missing: Int64, key_offsets: Int32, tags_codes: Int64, rows: Int64) -> Flags:
-    """Tell which of the missing keys are tags: the last key of a record that has a tag. `rows` are their records."""
+    """Return which of the missing keys are tags: the last key of a record that has a tag. `rows` are their records."""
     are: Flags = (missing == key_offsets[rows + 1] - 1) & (tags_codes[rows] != 0)
     return are
 
 
 def time_diffs(store_timestamps_ms: Int64, begin_timestamp_ms: int) -> Int64:
-    """Give TIMEDIFF of messages: whole seconds behind a begin, never negative; 0 when the begin is no time.
+    """Return TIMEDIFF of messages: whole seconds behind a begin, never negative; 0 if the begin is not a time.
 
     Notes
     -----
@@ -94,7 +94,7 @@ def time_diffs(store_timestamps_ms: Int64, begin_timestamp_ms: int) -> Int64:
 
 
 def holds(ordered: Int64, values: Int64) -> Flags:
-    """Tell which of `values` are in `ordered`; `numpy.isin` takes ten times as long."""
+    """Return which of `values` are in `ordered`; `numpy.isin` takes ten times as long."""
     if not len(ordered):
         return np.zeros(len(values), bool)
     found: Flags = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values

@@ -25,7 +25,7 @@ class SearchableIndexFile(Protocol):
         """The header of the file."""
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int, limit: int) -> list[int]:
-        """Give the phy offsets of entries with a hash, newest first."""
+        """Return the phy offsets of entries with a hash, newest first."""
 
 
 def query_offsets(
@@ -57,7 +57,7 @@ def query_offsets(
 
 
 def has_key(message: MessageView, topic: str, key: str, index_type: str | None) -> bool:
-    """Tell whether a message was indexed under this very key, not under another key with the same hash."""
+    """Return whether a message was indexed under this very key, not under another key with the same hash."""
     if message.topic != topic:
         return False
     if index_type == TAG_TYPE:

@@ -57,7 +57,7 @@ class QueueInfo(QueuePlace):
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Give the values alone, not the store that they come from."""
+        """Return the values alone, not the store that they come from."""
         return {**vars(self), "_rest": self._found()}
 
     def _found(self) -> Rest:
@@ -87,7 +87,7 @@ class QueueInfo(QueuePlace):
         return self._found()[3]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the values by name."""
+        """Return the values by name."""
         return {name: getattr(self, name) for name in _NAMES}
 
     def _repr_html_(self) -> str:

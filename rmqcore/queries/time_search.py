@@ -16,10 +16,10 @@ class QueueEntries(Protocol):
     """The methods of a queue that a search needs."""
 
     def spans(self) -> list[tuple[int, int]]:
-        """Give the queue offset of each file's first entry, oldest first, and how many entries the file has."""
+        """Return the queue offset of each file's first entry, oldest first, and the number of entries in the file."""
 
     def entries(self, start: int, count: int) -> Any:
-        """Give entries from a queue offset on, as a structured array."""
+        """Return entries from a queue offset on, as a structured array."""
 
 
 class Boundary(Enum):
@@ -32,7 +32,7 @@ class Boundary(Enum):
 
     @classmethod
     def of(cls, text: object) -> Self:
-        """Give the boundary of a name.
+        """Return the boundary of a name.
 
         Raises
         ------

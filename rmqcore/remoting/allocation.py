@@ -13,7 +13,7 @@ _Q = TypeVar("_Q")
 
 
 def allocate_averagely(client_id: str, queues: Sequence[_Q], client_ids: Sequence[str]) -> list[_Q]:
-    """Give a member's run of the queues: none where it is no member.
+    """Return a member's run of the queues; an empty list if it is not a member.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def allocate_averagely(client_id: str, queues: Sequence[_Q], client_ids: Sequenc
 def allocate_averagely_by_circle(
     client_id: str, queues: Sequence[_Q], client_ids: Sequence[str]
 ) -> list[_Q]:
-    """Give a member every n-th queue of n members; the parameters are those of `allocate_averagely`."""
+    """Return every n-th queue for a member of n; the parameters are those of `allocate_averagely`."""
     if client_id not in client_ids:
         return []
     return list(queues[client_ids.index(client_id) :: len(client_ids)])

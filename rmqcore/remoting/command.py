@@ -72,7 +72,7 @@ class RemotingCommand:
         ext_fields: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> RemotingCommand:
-        """Give the response to this request, with its number.
+        """Return the response to this request, with its number.
 
         It is written as JSON whatever the request was written as: every client reads that, and no code is too large for it.
         """
@@ -86,7 +86,7 @@ class RemotingCommand:
         )
 
     def not_supported(self) -> RemotingCommand:
-        """Give the response to a request of a kind that is not served: it names the kind."""
+        """Return the response to a request of a kind that is not served: it names the kind."""
         remark = f"request type {code_name(self.code)} not supported"
         if FIRST_POP_CODE <= self.code <= LAST_POP_CODE:
             remark += ": POP is not supported; use a remoting client"

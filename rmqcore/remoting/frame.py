@@ -59,7 +59,7 @@ class FrameDecoder:
         return len(self._bytes) - self._pos
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take what a connection brought."""
+        """Add bytes from a connection."""
         if self._failed is None:
             self._bytes += data
 
@@ -73,7 +73,7 @@ class FrameDecoder:
             self._pos += take(self._bytes, self._pos, len(self._bytes))
 
     def next_frame(self) -> Frame | None:
-        """Give the next frame; None where it has not come whole.
+        """Return the next frame; None if it has not arrived whole.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class FrameDecoder:
 
 
 def encode_frame(frame: Frame, *, max_frame_size: int = MAX_FRAME_SIZE) -> bytes:
-    """Give the bytes of a frame.
+    """Return the bytes of a frame.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def encode_words(
     *,
     max_frame_size: int = MAX_FRAME_SIZE,
 ) -> bytes:
-    """Give the two words that a frame begins with, where its parts are sent by themselves.
+    """Return the two words that a frame begins with, for a frame whose parts are sent separately.
 
     Raises
     ------

@@ -20,7 +20,7 @@ _ILLEGAL = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
 
 
 def wrong_topic(topic: str) -> str | None:
-    """Say what is wrong with the name of a topic, in Java's words; None where nothing is.
+    """Return what is wrong with the name of a topic, in Java's words; None if the name is valid.
 
     Source: RocketMQ 5.5.0 TopicValidator#validateTopic.
     """
@@ -40,7 +40,7 @@ def wrong_topic(topic: str) -> str | None:
 
 
 def wrong_group(group: str) -> str | None:
-    """Say what is wrong with the name of a group, in Java's words; None where nothing is.
+    """Return what is wrong with the name of a group, in Java's words; None if the name is valid.
 
     Source: RocketMQ 5.5.0 TopicValidator#validateGroup.
     """

@@ -45,19 +45,19 @@ class RequestFields(dict[str, Value]):
     """
 
     def text(self, name: str, default: str = "") -> str:
-        """Give a field that is text."""
+        """Return a field that is text."""
         value = self.get(name, default)
         assert isinstance(value, str), name
         return value
 
     def number(self, name: str, default: int = 0) -> int:
-        """Give a field that is a number."""
+        """Return a field that is a number."""
         value = self.get(name, default)
         assert isinstance(value, int), name
         return value
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Give a field that is true or false."""
+        """Return a field that is true or false."""
         value = self.get(name, default)
         assert isinstance(value, bool), name
         return value

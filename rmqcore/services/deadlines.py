@@ -10,7 +10,7 @@ from rmqcore.services.steps import StoreSteps
 
 
 class Deadlines(Service):
-    """Answers callbacks whose time is over, FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT, one thread for all of them.
+    """Ends the waits whose time is over, with FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT, in one thread for all of them.
 
     It sleeps until the first one's time, or for good where no callback waits. A thread that waits itself (a put) watches its own
     time. When the store fails or this thread ends, those that wait for followers are answered: no other thread of the store does.
@@ -35,5 +35,5 @@ class Deadlines(Service):
         return None if coming == math.inf else max(coming - now, 0)
 
     def ended(self) -> None:
-        """Answer all who wait for followers: the store is closed, or was dropped."""
+        """Call back all that wait for followers: the store is closed, or was dropped."""
         self._replica_waiters.end()

@@ -76,5 +76,5 @@ class FlushCommitLog(Service):
         store.flush(0)
 
     def ended(self) -> None:
-        """Answer all who wait: no thread serves them any more."""
+        """Call back all that wait: no thread serves them any more."""
         self._queue.end()

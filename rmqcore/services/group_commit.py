@@ -84,7 +84,7 @@ class GroupCommit(Service):
         self._flush(store)
 
     def ended(self) -> None:
-        """Answer all who wait: no thread serves them any more."""
+        """Call back all that wait: no thread serves them any more."""
         self._queue.end()
 
     def _flush(self, store: StoreSteps) -> None:

@@ -31,13 +31,13 @@ class OffsetQueue(Protocol):
         """Wait until the log is safe up to an offset, and return whether it is; `begin` is called before, in the queue."""
 
     def answer(self) -> None:
-        """Answer all whose messages are safe."""
+        """Call back all whose messages are safe."""
 
     def expire(self, now: float) -> float:
-        """Answer all whose time is over, and return the time of the next one; infinite: the queue is empty."""
+        """Call back all whose time is over, and return the time of the next one; infinite: the queue is empty."""
 
     def end(self) -> None:
-        """Answer all, whatever is safe, and all who come later."""
+        """Call back all, safe or not, and all later ones at once."""
 
 
 class StoreSteps(Protocol):
@@ -64,10 +64,10 @@ class StoreSteps(Protocol):
         """CommitLog offset up to which messages are in queues and index."""
 
     def queues(self) -> Sequence[tuple[str, int]]:
-        """Give topic and queue id of every queue."""
+        """Return topic and queue id of every queue."""
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Give the queue offset after the last entry of a queue."""
+        """Return the queue offset after the last entry of a queue."""
 
     def flush(self, least_pages: int = 0) -> int:
         """Bring the CommitLog to disk if at least so many pages wait (0: in any case); answer `flushed_phy_offset`."""

@@ -15,14 +15,14 @@ Stored = Callable[[MessageView], AbstractContextManager[Packed]]
 
 
 def stored_in_view(view: MessageView) -> AbstractContextManager[Packed]:
-    """Give the body that a view has whole."""
+    """Return the body that a view has whole."""
     return nullcontext(view.body)
 
 
 def body_start(
     view: MessageView, most: int | None, stored: Stored = stored_in_view, *, plain: bool
 ) -> tuple[bytes, bool]:
-    """Give the first bytes of a body, and whether these are all of them.
+    """Return the first bytes of a body, and whether these are all of them.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def body_start(
 
 
 def utf8_text(body: bytes, *, whole: bool) -> str | None:
-    """Give a body as text; None where it is not UTF-8. One that is not `whole` may end within a character."""
+    """Return a body as text; None if it is not UTF-8. One that is not `whole` may end within a character."""
     try:
         return codecs.utf_8_decode(body, "strict", whole)[0]
     except UnicodeDecodeError:

@@ -20,7 +20,7 @@ _NAMES_NO_AMOUNT = ("offset", "magic", "crc", "flag", "code", "_id")
 
 
 def values_html(title: str, values: Mapping[str, object]) -> str:
-    """Give named values as tables: one of the plain ones, one of each list of items. All text is a stranger's, and escaped."""
+    """Format named values as tables: one of the plain ones, one of each list of items. All text is untrusted, and escaped."""
     lists = {
         name: cast("list[dict[str, object]]", value)
         for name, value in values.items()
@@ -33,7 +33,7 @@ def values_html(title: str, values: Mapping[str, object]) -> str:
 
 
 def items_html(title: str, items: Sequence[Mapping[str, object]], count: int | None = None) -> str:
-    """Give items as a table, a column for each of their names; of many the first ones, which is said.
+    """Format items as a table, a column for each of their names; a long list is cut, and the table says so.
 
     With `count` there are so many, and `items` are the first of them.
     """
@@ -46,7 +46,7 @@ def items_html(title: str, items: Sequence[Mapping[str, object]], count: int | N
 
 
 def table_html(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    """Give a table of texts, which are escaped here."""
+    """Format a table of texts, which are escaped here."""
     lines = ["<table>"]
     if heads:
         lines.append(_row("th", heads))
@@ -55,12 +55,12 @@ def table_html(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Give text as HTML that shows it, and nothing else; what cannot be shown becomes an escape."""
+    """Escape text for HTML; characters that cannot be shown become escapes."""
     return html.escape(printable_lines(text))
 
 
 def shown(name: str, value: object) -> str:
-    """Give a value as people read it: store times in UTC, amounts with commas, the beginning of what is long."""
+    """Format a value for people: store times in UTC, amounts with commas, the first part of long texts."""
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -78,7 +78,7 @@ def shown(name: str, value: object) -> str:
 
 
 def utc_time(timestamp_ms: int) -> str:
-    """Give a time in UTC; the number where there is no such time: 0 stands for none, and no calendar has all others."""
+    """Format a time in UTC; the number itself if no calendar has the time, or if it is 0, which stands for none."""
     try:
         moment = EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -91,7 +91,7 @@ def utc_time(timestamp_ms: int) -> str:
 
 
 def cut(text: str) -> str:
-    """Give a text on one line, or its beginning and how long it is."""
+    """Format a text on one line, or its first part and how long it is."""
     if len(text) <= SHOWN_TEXT:
         return printable(text)
     return f"{printable(text[:SHOWN_TEXT])}… ({len(text):,} characters)"

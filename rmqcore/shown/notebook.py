@@ -39,7 +39,7 @@ COLUMNS = ("topic", "queue_id", "queue_offset", "phy_offset", "stored", "tags", 
 
 
 def message_html(view: MessageView) -> str:
-    """Give a stored message: where it is, what is said of it, and how its body begins."""
+    """Format a stored message: its place, its header, and the first part of its body."""
     values = view.as_dict()
     del values["body"], values["properties"]
     text, note = _body(view, MOST_BODY)
@@ -48,7 +48,7 @@ def message_html(view: MessageView) -> str:
 
 
 def new_message_html(message: Message) -> str:
-    """Give a message that is not stored yet."""
+    """Format a message that is not stored yet."""
     given: Any = message.body  # None too, which only a put refuses
     body = memoryview(b"" if given is None else given).cast("B")
     text, note = _text(bytes(body[:MOST_BODY]), whole=len(body) <= MOST_BODY)
@@ -63,7 +63,7 @@ def new_message_html(message: Message) -> str:
 
 
 def messages_html(title: str, facts: Mapping[str, object], messages: Iterable[MessageView]) -> str:
-    """Give an answer: its numbers, and a line for each message."""
+    """Format a result: its numbers, and a line for each message."""
     views = list(messages)
     more = f", the first {SHOWN_ROWS} are shown" if len(views) > SHOWN_ROWS else ""
     parts = [values_html(title, facts), f"<b>messages</b> ({len(views):,}{more})"]
@@ -73,21 +73,21 @@ def messages_html(title: str, facts: Mapping[str, object], messages: Iterable[Me
 
 
 def get_html(answer: Any) -> str:
-    """Give the answer of a `get`, of an open store or of a reader."""
+    """Format the result of a `get`, of an open store or of a reader."""
     names = ("status", "next_begin_offset", "min_offset", "max_offset", "buffer_total_size")
     facts = {name: getattr(answer, name) for name in names}
     return messages_html("GetResult", facts, answer.messages)
 
 
 def query_html(answer: Any) -> str:
-    """Give the answer of a `query`, of an open store or of a reader."""
+    """Format the result of a `query`, of an open store or of a reader."""
     names = ("index_last_update_timestamp_ms", "index_last_update_phy_offset")
     facts = {name: getattr(answer, name) for name in names}
     return messages_html("QueryResult", facts, answer.messages)
 
 
 def put_html(result: Any) -> str:
-    """Give a `PutResult`: where the message is, or why it was not stored."""
+    """Format a `PutResult`: where the message is, or why it was not stored."""
     names = ["status", "reason"]
     if result.stored:
         names += ["phy_offset", "msg_size", "queue_offset", "msg_id", "count", "store_timestamp_ms"]
@@ -95,7 +95,7 @@ def put_html(result: Any) -> str:
 
 
 def store_html(title: str, path: object, read: Callable[[], Shown]) -> str:
-    """Give a store: what `read` answers of it, or why that cannot be said now, for an error would take the place of all."""
+    """Format an open store as `read` shows it, or say why it cannot be read now: an exception would replace the whole output."""
     facts: Mapping[str, object]
     try:
         facts, queues = read()
@@ -111,7 +111,7 @@ def store_html(title: str, path: object, read: Callable[[], Shown]) -> str:
 def reader_html(
     path: object, info: Callable[[], Any], queues: Callable[[int, int], Sequence[Item]]
 ) -> str:
-    """Give a store that is read: its `StoreInfo`, and its queues unless they are many, for each is looked up in its files.
+    """Format a reader: its `StoreInfo`, and its queues unless they are many, because each is looked up in its files.
 
     `queues` gives those with messages between two CommitLog offsets.
     """

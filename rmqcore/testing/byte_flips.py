@@ -80,7 +80,7 @@ FIELDS = (
 
 
 def named(fields: dict[int, str], at: int) -> str:
-    """Give the field that has a byte."""
+    """Return the field that has a byte."""
     starts = sorted(fields)
     return fields[starts[bisect.bisect_right(starts, at) - 1]]
 
@@ -257,7 +257,7 @@ class Flips:
 
 
 def index_field(data: bytes, pos: int) -> str:
-    """Give the field of an IndexFile that has a byte."""
+    """Return the field of an IndexFile that has a byte."""
     slots = int.from_bytes(data[32:36], "big")
     if pos < 40:
         return named(HEADER, pos)

@@ -148,7 +148,7 @@ def _walk(
 
 
 def number_of(body: bytes) -> int:
-    """Tell which message has this body."""
+    """Return the number of the message with this body."""
     number, colon, _ = body.partition(b":")
     if not (colon and number.isdigit()):
         broken("a body that was never put:", body[:40])

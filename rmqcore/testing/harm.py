@@ -44,7 +44,7 @@ def _place(root: Path, rng: random.Random) -> Path:
 
 
 def _clear(path: Path) -> Path:
-    """Take away what lies at a path, if anything does."""
+    """Remove what lies at a path, if anything does."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -187,7 +187,7 @@ class ServedBroker:
         self.start()
 
     def log(self) -> str:
-        """Give the end of what it has logged."""
+        """Return the end of its log."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-4000:]
 
     # ---- what a test asks -------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class ServedBroker:
     # ---- inside -----------------------------------------------------------------------------------
 
     def _python(self) -> list[str]:
-        """Give the command of Python that runs this rmqcore, and packages of this process that are not installed."""
+        """Return the command of Python that runs this rmqcore, and packages of this process that are not installed."""
         home = Path(rmqcore.__file__).absolute().parent.parent
         paths = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
         temporary = str(self._folder) if self._temporary else served_process.KEEP

@@ -10,11 +10,11 @@ class PromiseBrokenError(Exception):
 
 
 def broken(*parts: object) -> NoReturn:
-    """Say what did not hold."""
+    """Raise an error that says what did not hold."""
     raise PromiseBrokenError(" ".join(str(part) for part in parts))
 
 
 def hold(condition: object, *parts: object) -> None:
-    """Say what did not hold, unless it did."""
+    """Raise an error that says what did not hold, unless it did."""
     if not condition:
         broken(*parts)

@@ -74,7 +74,7 @@ def _shared_out(call: Call, wanted: _Wanted, route: TopicRoute | None) -> Remoti
 
 
 def _queues(call: Call, wanted: _Wanted, route: TopicRoute | None) -> list[MessageQueue] | None:
-    """Give the queues of a topic that may be read, on all its brokers."""
+    """Return the readable queues of a topic, on all its brokers."""
     if wanted.message_model == CLUSTERING and wanted.topic.startswith(LMQ_PREFIX):
         return [MessageQueue(wanted.topic, call.broker.settings.broker_name, 0)]
     if route is None:
@@ -113,7 +113,7 @@ def _warn(call: Call, wanted: _Wanted, why: str) -> None:
 
 
 def _set_message_request_mode(call: Call) -> RemotingCommand:
-    """Say whether members of a group shall pull or pop a topic.
+    """Set whether members of a group pull or pop a topic.
 
     Notes
     -----

@@ -57,7 +57,7 @@ class _RetryTopics:
             self._call.answer(self._response)
 
     def then(self, response: RemotingCommand) -> RemotingCommand | None:
-        """Give the response now, or send it later."""
+        """Return the response now, or send it later."""
         if not self._missing:
             return response
         self._response = response
@@ -130,7 +130,7 @@ def _consumer_list(call: Call) -> RemotingCommand:
 
 
 def _check_client_config(call: Call) -> RemotingCommand:
-    """Say whether a subscription can be, before its client begins to pull."""
+    """Check a subscription before its client starts to pull."""
     body = call.request.body
     found = parse_body(call.code.name, body) if body else None
     if found is None or not found.has("subscriptionData"):

@@ -83,7 +83,7 @@ def _delete_group(call: Call) -> RemotingCommand | None:
 
 
 def _get_all_groups(call: Call) -> RemotingCommand | None:
-    """Give all groups, or a part of them to a client that asks for parts.
+    """Return all groups, or one part of them to a client that asks for parts.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getAllSubscriptionGroup, SubscriptionGroupManager#subGroupTable.
     """
@@ -99,7 +99,7 @@ def _get_all_groups(call: Call) -> RemotingCommand | None:
 
 
 def _get_group(call: Call) -> RemotingCommand:
-    """Give a group; as in Java, asking makes it where the broker makes groups."""
+    """Return a group; as in Java, a broker that creates groups by itself creates a missing one."""
     group = call.broker.groups.find(call.fields.text("group"))
     if group is None:
         remark = "No group in this broker"
@@ -108,7 +108,7 @@ def _get_group(call: Call) -> RemotingCommand:
 
 
 def _update_and_get_group_forbidden(call: Call) -> RemotingCommand:
-    """Tell whether a group may read a topic, after the request has changed that if it wants to.
+    """Return whether a group may read a topic, after the request has changed that if it wants to.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndGetGroupForbidden.
     """

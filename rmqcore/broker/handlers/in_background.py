@@ -1,4 +1,4 @@
-"""Answers that are made away from the loop's thread, because a disk may have to be waited for."""
+"""Responses that are made away from the loop's thread, because a disk may have to be waited for."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def answer_with_table(
     *,
     ext_fields: dict[str, str] | None = None,
 ) -> RemotingCommand | None:
-    """Answer with a table as JSON; one of many entries is made and written in another thread.
+    """Send a response with a table as JSON; a table of many entries is made and written in another thread.
 
     Parameters
     ----------

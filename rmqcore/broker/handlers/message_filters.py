@@ -56,7 +56,7 @@ class PullFilter(Protocol):
         *,
         is_read_in: bool,
     ) -> Found | None:
-        """Give messages of a queue from an offset on, as far as no disk has to be waited for.
+        """Return messages of a queue from an offset on; None if a read would wait for the disk.
 
         None: it has to be for the first one. `is_read_in` says that it was, by `read_in`.
         """
@@ -69,7 +69,7 @@ class PullFilter(Protocol):
         ...
 
     def wants(self, store: MessageStore, arrival: Arrival) -> bool:
-        """Say whether one of the new messages may pass."""
+        """Return whether one of the new messages may pass."""
         ...
 
 
@@ -108,7 +108,7 @@ class TagPullFilter:
         *,
         is_read_in: bool,
     ) -> Found | None:
-        """Give messages of a queue from an offset on; None: a disk has to be waited for."""
+        """Return messages of a queue from an offset on; None if a read would wait for the disk."""
         get = store.get if is_read_in else store.get_warm
         got = get(topic, queue_id, queue_offset, max_messages, tags=self._tags)
         if got is None:
@@ -131,7 +131,7 @@ class TagPullFilter:
         store.read_in(topic, queue_id, queue_offset, max_messages, tags=self._tags)
 
     def wants(self, store: MessageStore, arrival: Arrival) -> bool:  # noqa: ARG002 the other filter needs it
-        """Say whether one of the new messages may pass."""
+        """Return whether one of the new messages may pass."""
         return any(map(self._filter.matches, arrival.tags_codes))
 
 
@@ -161,7 +161,7 @@ class SqlPullFilter:
         *,
         is_read_in: bool,
     ) -> Found | None:
-        """Give messages of a queue from an offset on: several gets, until there are enough or many were looked at."""
+        """Return messages of a queue from an offset on: several gets, until there are enough messages or many were filtered."""
         at, looked_at, size = queue_offset, 0, 0
         records: list[bytes] = []
         status: GetMessageStatus | None = None
@@ -203,7 +203,7 @@ class SqlPullFilter:
         store.read_in(topic, queue_id, queue_offset, min(max_messages, GET_AT_ONCE))
 
     def wants(self, store: MessageStore, arrival: Arrival) -> bool:
-        """Say whether one of the new messages may pass; one of too many to look at may."""
+        """Return whether one of the new messages may pass; true if there are too many to look at."""
         new = len(arrival.tags_codes)
         if new > GET_AT_ONCE:
             return True

@@ -25,7 +25,7 @@ def _respond(call: Call, queue_offset: int) -> RemotingCommand:
 
 
 def _query_consumer_offset(call: Call) -> RemotingCommand | None:
-    """Give a committed offset. A new group begins a young queue at its first message, whatever it asks for."""
+    """Return a committed offset. A new group starts at the first message of a young queue, whatever it asks for."""
     topic, queue_id = _queue(call)
     committed = call.broker.offsets.query(call.fields.text("consumerGroup"), topic, queue_id)
     if committed >= 0:
@@ -96,7 +96,7 @@ def _min_offset(call: Call) -> RemotingCommand:
 
 
 def _earliest_store_time(call: Call) -> None:
-    """Give when the first message of a queue was stored; -1 where it has none."""
+    """Return when the first message of a queue was stored; -1 if the queue is empty."""
     store = call.broker.store
 
     def work() -> RemotingCommand:

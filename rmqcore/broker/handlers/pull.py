@@ -54,7 +54,7 @@ def _pull(call: Call) -> RemotingCommand | None:
 
 
 def _answer(call: Call, *, is_first: bool, is_read_in: bool = False) -> RemotingCommand | None:
-    """Give the response to a pull; None where it is held, which happens at its first arrival alone, or is read in first."""
+    """Return the response to a pull; None if it is held, at its first arrival only, or if its messages are read first."""
     broker, peer, pull = call.broker, call.channel.peer, pull_of(call.fields)
     try:
         order = check_pull(broker, pull, peer)
@@ -84,7 +84,7 @@ def _answer(call: Call, *, is_first: bool, is_read_in: bool = False) -> Remoting
 
 
 def pull_of(fields: RequestFields) -> Pull:
-    """Give the fields of a pull, which have their types."""
+    """Parse the fields of a pull."""
     return Pull(
         group=fields.text("consumerGroup"),
         topic=fields.text("topic"),
@@ -103,7 +103,7 @@ def pull_of(fields: RequestFields) -> Pull:
 def look_up(
     broker: Broker, pull: Pull, order: PullOrder, *, is_read_in: bool = False
 ) -> Found | None:
-    """Give what a pull that may be finds now; None where a disk has to be waited for, which was done if it `is_read_in`."""
+    """Return the messages for a checked pull; None if a read would wait for the disk, unless they were read in (`is_read_in`)."""
     most = max(1, pull.max_msg_nums)
     return order.pull_filter.get(
         broker.store, pull.topic, pull.queue_id, pull.queue_offset, most, is_read_in=is_read_in
@@ -111,7 +111,7 @@ def look_up(
 
 
 def _read_in(call: Call, pull: Pull, order: PullOrder, *, is_first: bool) -> None:
-    """Answer when the messages are in memory; what goes wrong there is met again by the answer."""
+    """Respond when the messages are in memory; an error of the read is met again by the response."""
     call.broker.readers.run(
         partial(
             order.pull_filter.read_in,
@@ -147,7 +147,7 @@ def note_pull(broker: Broker, pull: Pull, order: PullOrder, found: Found) -> Non
 
 
 def _code(found: Found, queue_offset: int) -> ResponseCode:
-    """Say what a status means for the client."""
+    """Return the response code for a status."""
     if found.status in (Status.NO_MATCHED_LOGIC_QUEUE, Status.NO_MESSAGE_IN_QUEUE):
         return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
     return _CODES[found.status]
@@ -171,7 +171,7 @@ def _response(
 
 
 def suggested_broker(broker: Broker, group: SubscriptionGroupConfig, found: Found) -> int:
-    """Say by its id which broker the next pull should ask."""
+    """Return the id of the broker that the next pull should ask."""
     if not broker.settings.slave_read_enable:
         return _MASTER_ID
     slowly = found.suggest_pulling_from_slave
@@ -186,7 +186,7 @@ def found_fields(
     broker_id: object,
     topic_sys_flag: object,
 ) -> dict[str, str]:
-    """Give the fields of a response, in the order of their names, as Java writes them."""
+    """Return the fields of a response, sorted by name, as Java writes them."""
     return {
         "groupSysFlag": str(group_sys_flag),
         "maxOffset": str(max_offset),
@@ -220,7 +220,7 @@ def _offset_moved(
 
 
 def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
-    """Answer later: when a message comes that passes the filter, or the time is over."""
+    """Hold the pull until a message comes that passes the filter, or the time is over."""
     broker = call.broker
     call.drop_frame()
     timeout_ms = pull.suspend_timeout_ms
@@ -247,7 +247,7 @@ def _refuse(call: Call) -> None:
 
 
 def _run_again(call: Call, *, is_first: bool = False, is_read_in: bool = False) -> None:
-    """Answer a pull that has waited, unless its client is gone."""
+    """Respond to a pull that has waited, unless its client is gone."""
     if not call.channel.closed:
         answer_later(call, partial(_answer, call, is_first=is_first, is_read_in=is_read_in))
 

@@ -59,7 +59,7 @@ class PullRefused(Exception):  # noqa: N818 an answer, not an error
         self.forbidden_type = forbidden_type
 
     def response(self, call: Call) -> RemotingCommand:
-        """Give the response."""
+        """Return the response."""
         kind = self.forbidden_type
         ext_fields = {} if kind is None else {"forbiddenType": str(kind)}
         return call.respond(self.code, self.remark, ext_fields=ext_fields)
@@ -129,7 +129,7 @@ def _checked_topic(broker: Broker, pull: Pull, peer: str) -> TopicConfig:
 
 
 def _own_subscription(pull: Pull) -> SubscriptionData:
-    """Give the subscription that a pull brings along."""
+    """Return the subscription that a pull contains."""
     expression = pull.subscription
     if is_tag_type(pull.expression_type):
         expression = expression or SUBSCRIBE_ALL
@@ -144,7 +144,7 @@ def _own_subscription(pull: Pull) -> SubscriptionData:
 
 
 def _own_filter(broker: Broker, pull: Pull, wanted: SubscriptionData) -> PullFilter | None:
-    """Give the filter of a pull's own expression; None where that is none."""
+    """Compile the filter of a pull's own expression; None if the expression is invalid."""
     if is_tag_type(wanted.expression_type):
         return _tag_filter(wanted)
     known = broker.consumer_filters.get(pull.group, wanted.topic)
@@ -157,7 +157,7 @@ def _own_filter(broker: Broker, pull: Pull, wanted: SubscriptionData) -> PullFil
 def _known_subscription(
     broker: Broker, pull: Pull, group: SubscriptionGroupConfig
 ) -> SubscriptionData:
-    """Give the subscription that the group's heartbeats have brought."""
+    """Return the subscription that the group's heartbeats reported."""
     name, topic = group.group_name, pull.topic
     info = broker.consumers.group(name)
     if info is None:
@@ -180,7 +180,7 @@ def _known_subscription(
 
 
 def _known_filter(broker: Broker, pull: Pull, wanted: SubscriptionData) -> PullFilter | None:
-    """Give the filter of a known subscription; None where its expression is none."""
+    """Return the filter of a known subscription; None if its expression is invalid."""
     if is_tag_type(wanted.expression_type):
         return _tag_filter(wanted)
     data = broker.consumer_filters.get(pull.group, wanted.topic)

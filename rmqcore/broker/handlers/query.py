@@ -102,7 +102,7 @@ def _found_in_queue(call: Call, of_group: dict[str, Any]) -> RemotingCommand:
 
 
 def _of_group(call: Call, group: str, topic: str) -> dict[str, Any]:
-    """Give what a group wants of a topic, and its filter as text."""
+    """Return a group's subscription to a topic and its filter, as text."""
     wanted = call.broker.consumers.subscription(group, topic)
     if wanted is None:
         return {"filterData": f"{group}@{topic} is not online!"}
@@ -127,7 +127,7 @@ def _filter_json(group: str, topic: str, data: ConsumerFilterData) -> dict[str, 
 def _entries(
     store: MessageStore, topic: str, queue_id: int, begin: int, end: int
 ) -> Iterator[dict[str, Any]]:
-    """Give the entries of a queue whose messages are there."""
+    """Yield the entries of a queue whose messages are in the log."""
     at = begin
     while at < end:
         wanted = topic, queue_id, at, min(GET_AT_ONCE, end - at)

@@ -33,7 +33,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 def send_reply(call: Call) -> RemotingCommand | None:
-    """Give a reply to the client that asked, store it, and answer whether the client has it."""
+    """Push a reply to the client that asked, store it, and report whether the client received it."""
     if not call.request.body:
         return refuse(call, ResponseCode.SYSTEM_ERROR, "the message has no body")
     properties = stored_properties(call)

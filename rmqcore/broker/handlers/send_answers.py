@@ -52,7 +52,7 @@ def answer_send(
     queue_id: int,
     uniq_key: str | None,
 ) -> RemotingCommand:
-    """Give the response to a send, and count the messages that are stored.
+    """Return the response to a send, and count the stored messages.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def answer_send(
 def stored_fields(
     settings: BrokerSettings, msg_id: str, queue_id: str, queue_offset: str, uniq_key: str | None
 ) -> dict[str, str]:
-    """Give the fields that tell where a message is stored."""
+    """Return the fields that name the place of a stored message."""
     fields = broker_fields(settings)
     fields |= {"msgId": msg_id, "queueId": queue_id, "queueOffset": queue_offset}
     if uniq_key is not None:
@@ -92,7 +92,7 @@ def _unread(for_version: str | None) -> str:
 
 
 def _why_not_now(broker: Broker) -> str:
-    """Say why messages are not taken; a full disk is named only where the disk is full."""
+    """Return why messages are not taken; a full disk is named only if the disk is full."""
     if (why := broker.store_watch.why()) is not None:
         return f"service not available now: {why}"
     if broker.disk_guard.is_full():
@@ -109,7 +109,7 @@ def _why_not_now(broker: Broker) -> str:
 
 
 def why_refused(broker: Broker, status: Status) -> tuple[int, str]:
-    """Give code and words for a message that is not stored."""
+    """Return code and remark for a message that is not stored."""
     match status:
         case Status.MESSAGE_ILLEGAL | Status.PROPERTIES_SIZE_EXCEEDED:
             limit = broker.store.config.max_message_size

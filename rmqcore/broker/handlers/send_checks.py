@@ -46,22 +46,22 @@ def refused_as_slave(call: Call) -> RemotingCommand | None:
 
 
 def refuse(call: Call, code: int, remark: str | None) -> RemotingCommand:
-    """Give the response to a send that is refused: it tells of region and tracing like one that is not."""
+    """Return the response to a refused send; like the response to an accepted one it has region and tracing."""
     return call.respond(code, remark, ext_fields=common_fields(call))
 
 
 def common_fields(call: Call) -> dict[str, str]:
-    """Give what each answer to a send has."""
+    """Return the fields that each response to a send has."""
     return broker_fields(call.broker.settings)
 
 
 def broker_fields(settings: BrokerSettings) -> dict[str, str]:
-    """Give what a broker says of itself, in answers and in properties."""
+    """Return the broker's own fields, for responses and for properties."""
     return {MSG_REGION: settings.region_id, TRACE_ON: _flag_text(settings.trace_on)}
 
 
 def stored_properties(call: Call) -> dict[str, str]:
-    """Give the properties that a send brings, with those that every broker adds.
+    """Return the properties of a send, with those that every broker adds.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def with_topic(call: Call, go_on: Step) -> RemotingCommand | None:
 
 
 def forbidden_by_broker(call: Call, what: str = "sending message") -> str:
-    """Say that this broker takes no such message."""
+    """Return a text that says that this broker does not take such a message."""
     host = call.broker.address.rpartition(":")[0]
     return f"the broker[{host}] {what} is forbidden"
 
@@ -120,7 +120,7 @@ def any_queue(queue_nums: int) -> int:
 
 
 def sys_flag_in(config: TopicConfig, sys_flag: int) -> int:
-    """Give a message's SYSFLAG as it is stored in a topic."""
+    """Return a message's SYSFLAG as it is stored in a topic."""
     return sys_flag | sysflag.MULTI_TAGS if config.topic_filter_type == _MULTI_TAG else sys_flag
 
 
@@ -167,7 +167,7 @@ def _check_queue(call: Call, config: TopicConfig, go_on: Step) -> RemotingComman
 
 
 def unserved_attribute(config: TopicConfig) -> str | None:
-    """Give the attribute for which a topic takes no messages here; None where it takes them."""
+    """Return the attribute because of which a topic accepts no messages here; None if it accepts them."""
     return next(
         (f"{key}={value}" for key, value in _NOT_SERVED if config.attributes.get(key) == value),
         None,

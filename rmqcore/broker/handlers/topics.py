@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 
 def answer_when_done(call: Call) -> Callable[[], None]:
-    """Give what is to be called when the request is done: it says so to the client."""
+    """Return a function to call when the request is done: it sends the response."""
     return lambda: call.answer(call.respond())
 
 
@@ -187,7 +187,7 @@ def _settled(
 
 
 def _get_all_topic_config(call: Call) -> RemotingCommand | None:
-    """Give all topics, or a part of them to a client that asks for parts.
+    """Return all topics, or one part of them to a client that asks for parts.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getAllTopicConfig, TopicConfigManager#subTopicConfigTable.
     """
@@ -204,7 +204,7 @@ def _get_all_topic_config(call: Call) -> RemotingCommand | None:
 def part_of(
     call: Call, table: Mapping[str, _T], version: DataVersion, begin: str, most: str
 ) -> Mapping[str, _T]:
-    """Give what a client wants of a table: all, or so many from a place on in the order of the names.
+    """Return the part of a table that a client asks for: all of it, or a number of entries from a position on, sorted by name.
 
     A client whose version is another one begins anew.
     """

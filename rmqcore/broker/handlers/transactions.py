@@ -84,7 +84,7 @@ def _is_too_late(call: Call, half: MessageView) -> bool:
 
 
 def _wrong_half(call: Call, half: MessageView) -> str | None:
-    """Say what in a request does not belong to the half that it names."""
+    """Return the part of a request that does not belong to the half that it names."""
     if half.properties.get(PRODUCER_GROUP) != call.fields.text("producerGroup"):
         return "The producer group wrong"
     if half.queue_offset != call.fields.number("tranStateTableOffset"):

@@ -98,7 +98,7 @@ class Connections:
         self.stuck_peers.look(self.open, self.buffered - self.max_buffered, now)
 
     def are_full(self, now: float) -> bool:
-        """Say whether too many bytes lie in buffers.
+        """Return whether too many bytes lie in buffers.
 
         Nobody tells a connection that its peer has taken bytes. So they are counted anew before anybody is refused, though not
         for each request: there may be many of them then, and of connections too.
@@ -137,7 +137,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     # ---- asyncio ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection, or close it where there are too many or the peer may not come in."""
+        """Accept the connection, or close it if there are too many or the peer may not connect."""
         # A class of its own with uvloop, which is no asyncio.Transport.
         transport = cast("asyncio.Transport", transport)
         peername = transport.get_extra_info("peername")
@@ -170,7 +170,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         connections.open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever must forget the connection."""
+        """Inform every part that must forget the connection."""
         if self._transport is None:
             return
         if exc is not None:
@@ -182,13 +182,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._connections.on_closed(self)
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:  # noqa: ARG002
-        """Give the room that the next bytes are read into."""
+        """Return the buffer that the next bytes are read into."""
         if self._is_behind:
             return memoryview(self._connections.read_buffer)[:_READ_BEHIND_BYTES]
         return self._connections.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take bytes, and answer the requests that are whole with them."""
+        """Receive bytes, and answer the requests that are whole with them."""
         if self._transport is None:
             return  # it was refused, and is about to be closed
         now = self._clock()
@@ -215,7 +215,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._close_if_full(now)
 
     def take_turn(self) -> None:
-        """Answer what came earlier, and read on when nothing is left; see `Turns.wait`."""
+        """Answer the requests that came earlier, and read on when none is left; see `Turns.wait`."""
         self._waits_turn = False
         if self.closed or self._ended:
             return
@@ -418,13 +418,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._is_stopped
 
     def _next_frame(self) -> Frame | None:
-        """Give the next frame that a handler is to answer."""
+        """Return the next frame for a handler."""
         if not self._connections.are_full(self._last_bytes):
             self._decoder.take_ahead(self._take_quick)
         return self._decoder.next_frame()
 
     def _take_quick(self, buffer: bytearray, begin: int, end: int) -> int:
-        """Answer what needs no handler, and say how many bytes that was."""
+        """Answer the requests that need no handler, and return how many bytes they had."""
         at = self._take_quick_sends(buffer, begin, end)
         while at < end and self._batch_bytes < MOST_UNSENT:
             behind = self._take_quick_pulls(buffer, at, end)
@@ -434,7 +434,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return at - begin
 
     def _take_quick_pulls(self, buffer: bytearray, begin: int, end: int) -> int:
-        """Answer the pulls with which some bytes begin that find something, and say where their frames end."""
+        """Answer the pulls at the start of some bytes that find a message, and return where their frames end."""
         quick_pulls = self._connections.quick_pulls
         if quick_pulls is None:
             return begin

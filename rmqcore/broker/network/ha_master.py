@@ -156,7 +156,7 @@ class HaMaster:
     # ---- what slaves report
 
     def reported(self) -> None:
-        """Tell of a log that more replicas hold now."""
+        """Inform the waiting puts of a log that more replicas hold now."""
         if self.on_held is None or self._replicas == MASTER_ALONE:
             return
         held = held_by([one.follower for one in self.open], self._replicas)
@@ -170,7 +170,7 @@ class HaMaster:
         return [one.info(end, now) for one in self.open]
 
     def all_hold(self) -> bool:
-        """Say whether every slave that has reported holds all of the log."""
+        """Return whether every slave that has reported holds all of the log."""
         end = self.broker.store.confirm_offset
         return all(one.follower.ack < 0 or one.follower.ack >= end for one in self.open)
 
@@ -210,7 +210,7 @@ class SlaveConnection(asyncio.Protocol):
     # ---- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection, or close it where there are too many or the peer may not come in."""
+        """Accept the connection, or close it if there are too many or the peer may not connect."""
         # A class of its own with uvloop, which is no asyncio.Transport.
         transport = cast("asyncio.Transport", transport)
         master = self._master
@@ -247,7 +247,7 @@ class SlaveConnection(asyncio.Protocol):
             self._master.gone(self.follower, str(exc or "the connection was closed"))
 
     def data_received(self, data: bytes) -> None:
-        """Take reports, and send what the slave lacks."""
+        """Receive reports, and send what the slave lacks."""
         if self._transport is None or self._transport.is_closing():
             return
         follower = self.follower
@@ -319,7 +319,7 @@ class SlaveConnection(asyncio.Protocol):
     # ---- what lies on the disk alone
 
     def _is_in_memory(self, phy_offset: int) -> bool:
-        """Say whether the batch that begins there is read without a wait, as far as is known."""
+        """Return whether the batch that begins there is read without a wait, as far as is known."""
         near = max(self._master.started_end, self._store.max_phy_offset - IN_MEMORY_BYTES)
         return phy_offset >= near or phy_offset < self._read_in_to
 

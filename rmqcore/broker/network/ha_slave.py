@@ -230,7 +230,7 @@ class HaSlave:
         return first
 
     async def _begin_with_first(self, master_first: int | None) -> None:
-        """Give a log that holds nothing the master's first record, where that lies at 0: an HA port sends none from 0 on.
+        """Store the master's first record in an empty log if that record lies at 0: an HA port sends nothing from 0 on.
 
         Raises
         ------
@@ -253,7 +253,7 @@ class HaSlave:
             )
 
     def _followed(self) -> None:
-        """Take note that the logs are alike; called in the loop's thread."""
+        """Note that the logs are alike; called in the loop's thread."""
         if self._said:
             _LOG.warning("master %s is followed again", self._ha_address)
         else:

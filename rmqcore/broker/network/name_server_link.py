@@ -31,7 +31,7 @@ def host_port(host: str, port: int) -> str:
 
 
 def parse_address(address: str, what: str = "name server") -> tuple[str, int]:
-    """Give host and port of ``host:port`` or ``[host]:port``; an error names `what` it is of.
+    """Parse ``host:port`` or ``[host]:port``; an error names `what` the address is of.
 
     Raises
     ------
@@ -144,7 +144,7 @@ class NameServerLink(asyncio.Protocol):
             self.start(AGAIN_AFTER_S)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the name server sends: responses."""
+        """Receive what the name server sends: responses."""
         self._decoder.feed(data)
         try:
             while (frame := self._decoder.next_frame()) is not None:

@@ -98,7 +98,7 @@ class Registration:
             remote.register((), nothing)
 
     async def stop(self) -> None:
-        """Take the broker away from all name servers."""
+        """Unregister the broker at all name servers."""
         self._broker.topics.on_change = None
         if self._name_server is not None:
             self._answer_here(self._request(RequestCode.UNREGISTER_BROKER, {}))
@@ -182,7 +182,7 @@ class Registration:
     def with_registration(
         self, topics: Iterable[TopicConfig], then: Callable[[RemotingCommand], object]
     ) -> None:
-        """Give the request that registers some topics, or all, to `then`; that of many topics when a thread has written it."""
+        """Call `then` with the request that registers some topics, or all; for many topics a thread writes the request first."""
         wanted = list(topics) or list(self._broker.topics.known().values())
         body_of = partial(_body_of, self._table(wanted))
         if len(wanted) > SHORT_TABLE:
@@ -208,7 +208,7 @@ class Registration:
         return self._request(RequestCode.REGISTER_BROKER, fields, body)
 
     def unregistration(self) -> RemotingCommand:
-        """Give the request that takes the broker away."""
+        """Return the request that unregisters the broker."""
         return self._request(RequestCode.UNREGISTER_BROKER, {})
 
     def _request(
@@ -224,7 +224,7 @@ class Registration:
         return RemotingCommand(code, ext_fields=encode_fields(code, {**who, **fields}), body=body)
 
     def take_answer(self, name_server: str, response: RemotingCommand | None) -> bool:
-        """Take what a name server answers to a registration; whether the broker is registered."""
+        """Read a name server's response to a registration; returns whether the broker is registered."""
         if response is None or response.code != ResponseCode.SUCCESS:
             why = "no answer" if response is None else response.remark
             _LOG.warning("%s has not registered this broker: %s", name_server, why)

@@ -24,15 +24,15 @@ class Registrar(Protocol):
     def with_registration(
         self, topics: Iterable[TopicConfig], then: Callable[[RemotingCommand], object]
     ) -> None:
-        """Give the request that registers some topics, or all, to `then`, at once or later."""
+        """Call `then` with the request that registers some topics, or all, at once or later."""
         ...
 
     def unregistration(self) -> RemotingCommand:
-        """Give the request that takes the broker away."""
+        """Return the request that unregisters the broker."""
         ...
 
     def take_answer(self, name_server: str, response: RemotingCommand | None) -> bool:
-        """Take what a name server answers to a registration; whether the broker is registered."""
+        """Read a name server's response to a registration; returns whether the broker is registered."""
         ...
 
 
@@ -81,7 +81,7 @@ class RemoteNameServer:
             self._ask()
 
     def unregister(self) -> asyncio.Future[None]:
-        """Take the broker away; the future ends when that is answered."""
+        """Unregister the broker; the future ends when the name server has answered."""
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.link.closed:
             asked.set_result(None)

@@ -87,7 +87,7 @@ class Ports:
     max_connections: int = MOST_CONNECTIONS
 
     def may_connect(self, host: str) -> bool:
-        """Say whether a peer may connect."""
+        """Return whether a peer may connect."""
         if not self.allowed:
             return True
         try:
@@ -368,7 +368,7 @@ async def _listen_ha(
 
 
 def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> Connections:
-    """Give the connections of a name server, which looks once in a while which brokers are silent."""
+    """Return the connections of a name server, which looks regularly for brokers that are silent."""
 
     def answer(request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
         return name_server.answer_peer(
@@ -406,7 +406,7 @@ async def _accept(
 
 
 async def _end(server: asyncio.Server, connections: Connections, broker: Broker) -> None:
-    """Take no more requests, answer those whose messages are appended or wait for their topic, and close the connections."""
+    """Accept no more requests, answer those whose messages are appended or wait for their topic, and close the connections."""
     server.close()
     for connection in connections.open:
         connection.end_reading()
@@ -429,7 +429,7 @@ async def _until(holds: Callable[[], bool], seconds: float) -> None:
 
 
 def _numbers(host: str) -> str:
-    """Give the address behind a host's name: records have no room for names.
+    """Resolve a host's name to an address: records have no room for names.
 
     Raises
     ------

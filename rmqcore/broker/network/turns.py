@@ -89,7 +89,7 @@ class Turns:
             (self._call_soon or asyncio.get_running_loop().call_soon)(self._serve)
 
     def _serve(self) -> None:
-        """Give the waiting connections their slices, as long as this turn lasts."""
+        """Run the waiting connections, one slice each, as long as this turn lasts."""
         self._asked = False
         self._begin()
         most = len(self._waiting)  # one that costs no time must not come twice in a turn

@@ -17,7 +17,7 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
 def bit_positions(text: str) -> list[int]:
-    """Give the bits of a text, ``group#topic``."""
+    """Return the bits of a text, ``group#topic``."""
     found = _murmur3_x64(text.encode("utf-8"))
     first, second = found & 0xFFFFFFFF, found >> 32
     positions = []

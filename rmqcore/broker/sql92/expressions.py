@@ -25,7 +25,7 @@ class Expression(Protocol):
         ...
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give its value for a message."""
+        """Return its value for a message."""
         ...
 
 
@@ -38,7 +38,7 @@ class Constant:
     depth = 1
 
     def evaluate(self, properties: Properties) -> Value:  # noqa: ARG002  (the same for every message)
-        """Give the value."""
+        """Return the value."""
         return self.value
 
 
@@ -51,7 +51,7 @@ class Property:
     depth = 1
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give its text."""
+        """Return the property's text."""
         return properties.get(self.name)
 
 
@@ -63,7 +63,7 @@ class Negate:
     depth: int
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give the number with its sign changed."""
+        """Return the number with its sign changed."""
         value = self.operand.evaluate(properties)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
@@ -78,7 +78,7 @@ class Not:
     depth: int
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give true for false and false for true."""
+        """Return true for false and false for true."""
         value = self.operand.evaluate(properties)
         return None if value is None else value is False
 
@@ -91,7 +91,7 @@ class BooleanCast:
     depth: int = 2
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give false, or null where the message has no such property."""
+        """Return false, or null if the message has no such property."""
         return None if self.operand.evaluate(properties) is None else False
 
 
@@ -107,7 +107,7 @@ class Logic:
     depth: int
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give the decisive value where one has it, else null where one is null, else the other value."""
+        """Return the decisive value if one side has it, else null if one side is null, else the other value."""
         found: Value = not self.decisive
         for operand in self.operands:
             value = operand.evaluate(properties)
@@ -127,7 +127,7 @@ class Equal:
     depth: int
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give whether both are equal; null where the left alone is null."""
+        """Return whether both are equal; null if the left alone is null."""
         left, right = self.left.evaluate(properties), self.right.evaluate(properties)
         if left is None:
             return True if right is None else None
@@ -144,7 +144,7 @@ class Order:
     depth: int
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give whether it holds; null where one is null."""
+        """Return whether the comparison holds; null if one side is null."""
         left = self.left.evaluate(properties)
         right = None if left is None else self.right.evaluate(properties)
         if left is None or right is None:
@@ -164,7 +164,7 @@ class In:
     depth: int = 2
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give whether the property is in the list; null where the message has none."""
+        """Return whether the property is in the list; null if the message has none."""
         value = self.operand.evaluate(properties)
         return None if value is None else (value in self.texts) is not self.negated
 
@@ -180,7 +180,7 @@ class TextTest:
     depth: int
 
     def evaluate(self, properties: Properties) -> Value:
-        """Give whether the text passes."""
+        """Return whether the text matches."""
         if not self.search:
             return False
         value = self.operand.evaluate(properties)

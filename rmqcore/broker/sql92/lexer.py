@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 
 
 class Lexer:
-    """Gives the words of a text. Not more is read than is asked for: what comes behind an expression may be anything."""
+    """Splits a text into words, on demand: what follows an expression may be anything."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -61,7 +61,7 @@ class Lexer:
         self._ahead: list[Token] = []
 
     def peek(self, number: int = 0) -> Token:
-        """Give the next word, or one behind it, which stays.
+        """Return the next word, or one behind it, without consuming it.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Lexer:
         return self._ahead[number]
 
     def take(self) -> Token:
-        """Give the next word, and go on behind it."""
+        """Return the next word, and move behind it."""
         token = self.peek()
         del self._ahead[0]
         return token

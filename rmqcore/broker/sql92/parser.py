@@ -62,7 +62,7 @@ class Parser:
         self._nested = 0
 
     def parse(self) -> Expression:
-        """Give the expression, which is a condition.
+        """Parse the expression, which is a condition.
 
         Raises
         ------

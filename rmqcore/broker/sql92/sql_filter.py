@@ -32,7 +32,7 @@ class SqlFilter:
         self._expression = Parser(text).parse()
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """Give what the expression is for a message: true, false, or null.
+        """Evaluate the expression for a message: true, false, or null.
 
         Raises
         ------
@@ -43,7 +43,7 @@ class SqlFilter:
         return value if isinstance(value, bool) else None
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """Say whether a consumer gets a message: only where the expression is true, not where it is null or fails."""
+        """Return whether a consumer gets a message: only if the expression is true, not if it is null or fails."""
         try:
             return self.evaluate(properties) is True
         except ValueError:

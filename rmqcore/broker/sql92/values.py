@@ -29,7 +29,7 @@ _SPECIAL = {"NaN": math.nan, "Infinity": math.inf}
 
 
 def compare(left: Value, right: Value) -> int:
-    """Say whether `left` is below, equal to or above `right`; values that do not go together are below.
+    """Return whether `left` is below, equal to or above `right`; values that cannot be compared are below.
 
     Raises
     ------

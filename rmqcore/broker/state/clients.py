@@ -46,5 +46,5 @@ class ClientChannelInfo:
 def silent_clients(
     clients: Iterable[ClientChannelInfo], now_ms: int, timeout_ms: int
 ) -> list[ClientChannelInfo]:
-    """Give those of which nothing was heard for longer than the timeout."""
+    """Return the clients that were silent for longer than the timeout."""
     return [one for one in clients if now_ms - one.last_update_timestamp_ms > timeout_ms]

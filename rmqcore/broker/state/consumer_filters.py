@@ -85,11 +85,11 @@ class ConsumerFilters:
         return sum(map(len, self._filters.values()))
 
     def get(self, group: str, topic: str) -> ConsumerFilterData | None:
-        """Give the filter of a group for a topic."""
+        """Return the filter of a group for a topic."""
         return self._filters.get(group, {}).get(topic)
 
     def _take(self, place: tuple[str, str], saved: _Saved, now_ms: int) -> None:
-        """Take a filter of the file; its group is not there yet."""
+        """Register a filter of the file; its group is not there yet."""
         group, topic = place
         sql_filter = compile_filter(saved.expression_type, saved.expression)
         if sql_filter is None:
@@ -138,7 +138,7 @@ class ConsumerFilters:
             _LOG.warning(text, FILE, dropped, self._most_dead_bytes)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
-        """Take what a group subscribes to; its filters for other topics are dead from now on.
+        """Register a group's subscriptions; its filters for other topics are dead from now on.
 
         An expression that is none takes the filter away: pulls are then told that there is none.
         """
@@ -190,7 +190,7 @@ class ConsumerFilters:
             self._files.save(FILE, self.snapshot)
 
     def snapshot(self) -> Callable[[], dict[str, Any]]:
-        """Return a function that gives what the file has, by Java's names, and that any thread may call."""
+        """Return a function that makes the contents of the file, by Java's names, and that any thread may call."""
         return partial(_of_entries, list(self._entries()))
 
     def _entries(self) -> Iterator[_Entry]:
@@ -256,7 +256,7 @@ def is_tag_type(expression_type: str | None) -> bool:
 
 
 def compile_filter(expression_type: str | None, expression: str) -> SqlFilter | None:
-    """Give the filter of a subscription; None where its expression is none."""
+    """Compile the filter of a subscription; None if its expression is invalid."""
     if expression_type != SQL92:
         return None
     try:

@@ -61,11 +61,11 @@ class ConsumerGroupInfo:
         return self.message_model == BROADCASTING
 
     def channels(self) -> list[Channel]:
-        """Give the members' connections."""
+        """Return the members' connections."""
         return list(self.clients)
 
     def client_ids(self) -> list[str]:
-        """Give what the members call themselves, each once: one that connected anew has a second connection for a while."""
+        """Return the members' client ids, each once: a client that reconnected has two connections for a while."""
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
     def members(self) -> dict[str, ClientChannelInfo]:
@@ -86,7 +86,7 @@ class ConsumerGroupInfo:
         return known is None
 
     def update_subscriptions(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Take the subscriptions of a heartbeat; answer whether the topics are others now.
+        """Store the subscriptions of a heartbeat; returns whether the topics have changed.
 
         Of each topic the highest ``subVersion`` stays; a topic that the heartbeat does not have goes.
         """
@@ -128,19 +128,19 @@ class Consumers:
         self._fingerprints: dict[str, int] = {}
 
     def group(self, name: str) -> ConsumerGroupInfo | None:
-        """Give a group that has members."""
+        """Return a group that has members."""
         return self._groups.get(name)
 
     def groups(self) -> Mapping[str, ConsumerGroupInfo]:
-        """Give all groups that have members, by name."""
+        """Return all groups that have members, by name."""
         return self._groups
 
     def groups_of(self, topic: str) -> list[str]:
-        """Give the groups with members that subscribe to a topic."""
+        """Return the groups with members that subscribe to a topic."""
         return [name for name, info in self._groups.items() if topic in info.subscriptions]
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """Give what a group with members wants of a topic."""
+        """Return the subscription of a group with members to a topic."""
         info = self._groups.get(group)
         return None if info is None else info.subscriptions.get(topic)
 

@@ -55,15 +55,15 @@ class DelayOffsets:
             self._version, self._table = saved
 
     def get(self, level: int) -> int | None:
-        """Give the offset of a level; None where it has none yet."""
+        """Return the offset of a level; None if it has none yet."""
         return self._table.get(level)
 
     def whole(self) -> dict[int, int]:
-        """Give all offsets by level, also of levels that this broker does not have any more."""
+        """Return all offsets by level, with those of levels that this broker does not have any more."""
         return dict(self._table)
 
     def note(self, level: int, queue_offset: int) -> None:
-        """Take an offset."""
+        """Store an offset."""
         self._table[level] = queue_offset
         self.changed = True
         self._updates += 1
@@ -71,7 +71,7 @@ class DelayOffsets:
             self._version = self._version.next(self._now_ms())
 
     def as_json(self) -> dict[str, Any]:
-        """Give what the file, and a slave, is to have."""
+        """Return the contents for the file and for a slave."""
         offsets = {str(level): self._table[level] for level in sorted(self._table)}
         return {"dataVersion": self._version.as_json(), "offsetTable": offsets}
 

@@ -51,7 +51,7 @@ class DeletedTopics:
             files.save(FILE, self._saved)
 
     def first_offset(self, topic: str, queue_id: int) -> int:
-        """Give the queue offset with which a queue began when its topic was made: 0 unless it was deleted before."""
+        """Return the queue offset that a queue started with when its topic was made: 0 unless the topic was deleted before."""
         return self._first_offsets.get((topic, queue_id), 0)
 
     def hide(self, topic: str, phy_offset: int, then: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class DiskGuard:
-    """Says when sends are to be refused: before a full disk says it for all who write there.
+    """Decides when sends are refused: before the disk is so full that all writers fail.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class DiskGuard:
             )
 
     def describe(self) -> str:
-        """Give the used parts of the disks of log, queues and index, as Java's refusals have them."""
+        """Return the used parts of the disks of log, queues and index, as Java's refusals have them."""
         percents = self._log_percent(), self._queue_percent(), used_percent(self._paths.index)
         log, queues, index = (f"{percent / 100:5.2f}" for percent in percents)
         return f"CL: {log} CQ: {queues} INDEX: {index}"

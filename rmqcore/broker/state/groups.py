@@ -75,11 +75,11 @@ class SubscriptionGroups:
         self._version = saved.data_version
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
-        """Give a group that is known; None makes none."""
+        """Return a group; None if it is unknown. No group is created."""
         return self._groups.get(group)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """Give a group; one that is missing is made where the broker makes groups; None where it does not, or the name is none.
+        """Return a group, and create a missing one if the broker creates groups; None if it does not, or if the name is invalid.
 
         Source: RocketMQ 5.5.0 SubscriptionGroupManager#findSubscriptionGroupConfig.
         """
@@ -126,7 +126,7 @@ class SubscriptionGroups:
         self._save(None)
 
     def table(self) -> SubscriptionGroupTable:
-        """Give all groups as they are now, with the version of the table."""
+        """Return all groups as they are now, with the version of the table."""
         return SubscriptionGroupTable(dict(self._groups), dict(self._forbidden), self._version)
 
     def adopt(self, table: SubscriptionGroupTable) -> None:

@@ -37,7 +37,7 @@ class ArrivalStore(Protocol):
         ...
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Give the queue offset after a queue's last dispatched message."""
+        """Return the queue offset after a queue's last dispatched message."""
         ...
 
 
@@ -261,11 +261,11 @@ class HeldPulls:
     # ---- answers
 
     def _wake(self, pulls: Iterable[HeldPull]) -> None:
-        """Answer pulls that are still held: some now, the rest when the loop has looked at all else."""
+        """Answer pulls that are still held: some now, the rest when the loop has handled all other events."""
         self._run([pull for pull in pulls if self._remove(pull)])
 
     def _run(self, pulls: list[HeldPull]) -> None:
-        """Answer pulls; what one of them raises hurts none of the others."""
+        """Answer pulls; an error of one of them does not affect the others."""
         for pull in pulls[:MOST_AT_ONCE]:
             try:
                 pull.run()
@@ -276,7 +276,7 @@ class HeldPulls:
 
 
 def _discard(table: dict[_K, dict[HeldPull, None]], key: _K, pull: HeldPull) -> bool:
-    """Take a pull out of a table; answer whether it was there."""
+    """Remove a pull from a table; returns whether it was there."""
     pulls = table.get(key)
     if pulls is None or pull not in pulls:
         return False

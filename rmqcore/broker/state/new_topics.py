@@ -23,7 +23,7 @@ class NewTopic:
 
 
 def topic_like(default: TopicConfig, name: str, queue_nums: int, sys_flag: int) -> TopicConfig:
-    """Give a topic by the leave of a default topic: with no more queues than that has, and what it permits."""
+    """Return a topic made after a default topic: it has at most that topic's number of queues, and its permissions."""
     queues = max(0, min(queue_nums, default.write_queue_nums))
     perm = default.perm & ~INHERIT
     return TopicConfig(

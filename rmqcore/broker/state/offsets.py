@@ -120,7 +120,7 @@ class Offsets:
     # ---- single offsets
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """Give the queue offset that a group has committed; -1 where there is none."""
+        """Return the queue offset that a group has committed; -1 if there is none."""
         return self._table.get((topic, group), {}).get(queue_id, -1)
 
     def commit(
@@ -133,7 +133,7 @@ class Offsets:
         *,
         is_own: bool = False,
     ) -> None:
-        """Take a queue offset, also one before that of today.
+        """Store a queue offset, also one before the present one.
 
         Parameters
         ----------
@@ -191,22 +191,22 @@ class Offsets:
             self._pulled_count -= len(self._pulled.pop(next(iter(self._pulled))))
 
     def query_pull(self, group: str, topic: str, queue_id: int) -> int:
-        """Give where the next pull begins; the committed offset where nobody has pulled, -1 where there is none either."""
+        """Return where the next pull starts; the committed offset if no pull was seen, -1 if there is none either."""
         pulled = self._pulled.get((topic, group), {}).get(queue_id)
         return self.query(group, topic, queue_id) if pulled is None else pulled
 
     # ---- groups and topics
 
     def topics_of(self, group: str) -> list[str]:
-        """Give the topics of which a group has committed offsets."""
+        """Return the topics for which a group has committed offsets."""
         return [topic for topic, owner in self._table if owner == group]
 
     def groups_of(self, topic: str) -> list[str]:
-        """Give the groups that have committed offsets of a topic."""
+        """Return the groups that have committed offsets of a topic."""
         return [group for name, group in self._table if name == topic]
 
     def queues(self, group: str, topic: str) -> dict[int, int]:
-        """Give the committed offsets of a group in a topic by queue id."""
+        """Return the committed offsets of a group in a topic by queue id."""
         return dict(self._table.get((topic, group), {}))
 
     def clone(self, source: str, target: str, topic: str) -> None:
@@ -249,7 +249,7 @@ class Offsets:
         return len(self._table)
 
     def whole(self) -> dict[str, Any]:
-        """Give all committed offsets by Java's names: the body of GET_ALL_CONSUMER_OFFSET, and what the file has."""
+        """Return all committed offsets by Java's names: the body of GET_ALL_CONSUMER_OFFSET, and the contents of the file."""
         make = self.snapshot()
         return make()
 

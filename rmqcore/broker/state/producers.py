@@ -36,19 +36,19 @@ class Producers:
         self._asked = 0
 
     def groups(self) -> Mapping[str, Mapping[Channel, ClientChannelInfo]]:
-        """Give all groups that have members, and these by connection."""
+        """Return all groups that have members, and the members by connection."""
         return self._groups
 
     def clients(self, group: str) -> list[ClientChannelInfo]:
-        """Give the members of a group."""
+        """Return the members of a group."""
         return list(self._groups.get(group, {}).values())
 
     def channels(self, group: str) -> list[Channel]:
-        """Give the connections of a group's members."""
+        """Return the connections of a group's members."""
         return list(self._groups.get(group, ()))
 
     def available_channel(self, group: str) -> Channel | None:
-        """Give the connection of one member, each time of the next one; None where no member can be reached."""
+        """Return the connection of one member, of the next one with each call; None if no member can be reached."""
         channels = [channel for channel in self.channels(group) if not channel.closed]
         if not channels:
             return None
@@ -56,7 +56,7 @@ class Producers:
         return channels[self._asked % len(channels)]
 
     def find_channel(self, client_id: str) -> Channel | None:
-        """Give the connection of a client by what it calls itself; of several the one that was heard of last."""
+        """Return the connection of a client by its client id; of several connections the one that sent a heartbeat last."""
         return self._by_client_id.get(client_id)
 
     def register(self, group: str, client: ClientChannelInfo) -> None:

@@ -58,7 +58,7 @@ class QueueLocks:
         return locked
 
     def unlock_batch(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Give up a client's locks; those of others stay."""
+        """Release a client's locks; those of other clients stay."""
         locks = self._groups.get(group, {})
         for queue in queues:
             lock = locks.get(queue)

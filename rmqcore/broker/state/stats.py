@@ -73,7 +73,7 @@ class StatsItem:
 
 
 def snapshot(moments: Sequence[Moment]) -> StatsSnapshot:
-    """Give what was counted between the first and the last moment.
+    """Return what was counted between the first and the last moment.
 
     Source: RocketMQ 5.5.0 StatsItem#computeStatsData.
     """
@@ -91,7 +91,7 @@ def snapshot(moments: Sequence[Moment]) -> StatsSnapshot:
 
 
 def minute_tps(item: StatsItem | None) -> float:
-    """Give how much a counter counts a second, in the last minute."""
+    """Return the rate of a counter per second, over the last minute."""
     return 0.0 if item is None else snapshot(item.minute).tps
 
 
@@ -298,7 +298,7 @@ class BrokerStats:
     # ---- asking -------------------------------------------------------------------------------------
 
     def item(self, name: str, key: str) -> StatsItem | None:
-        """Give a counter, as ``TOPIC_PUT_NUMS`` of a topic; None where nothing was counted."""
+        """Return a counter, as ``TOPIC_PUT_NUMS`` of a topic; None if nothing was counted."""
         return self._items.get(name, {}).get(key)
 
     def keys(self, name: str) -> list[str]:

@@ -28,7 +28,7 @@ def reply_topic(settings: BrokerSettings) -> str:
 
 
 def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
-    """Give the topics that Java's broker makes with these settings."""
+    """Return the topics that Java's broker creates with these settings."""
     cluster, broker = settings.broker_cluster_name, settings.broker_name
     topics = [_topic("SELF_TEST_TOPIC")]
     if settings.auto_create_topic_enable:
@@ -57,7 +57,7 @@ def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
 
 
 def system_groups() -> list[SubscriptionGroupConfig]:
-    """Give the groups that Java's broker makes."""
+    """Return the groups that Java's broker creates."""
     return [SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS]
 
 

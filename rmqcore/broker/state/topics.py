@@ -99,15 +99,15 @@ class TopicConfigs:
     # ---- asking -------------------------------------------------------------------------------------
 
     def get(self, name: str) -> TopicConfig | None:
-        """Give a topic; None where there is none."""
+        """Return a topic; None if it is unknown."""
         return self._topics.get(name)
 
     def table(self) -> TopicTable:
-        """Give all topics as they are now, with the version of the table."""
+        """Return all topics as they are now, with the version of the table."""
         return TopicTable(dict(self._topics), self._version)
 
     def known(self) -> Mapping[str, TopicConfig]:
-        """Give all topics by name, without a copy: for reading at once."""
+        """Return all topics by name without a copy, to be read before control returns to the loop."""
         return self._topics
 
     def is_system(self, name: str) -> bool:
@@ -136,7 +136,7 @@ class TopicConfigs:
     def create_for_send(
         self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, then: Then
     ) -> None:
-        """Give the topic of a message to `then`, and make it where `default_topic` allows that; None where it does not.
+        """Call `then` with the topic of a message, which is created if `default_topic` allows that; with None if it does not.
 
         `then` is called at once where nothing is to be made, and otherwise later.
 
@@ -159,7 +159,7 @@ class TopicConfigs:
     def create_for_send_back(
         self, topic: str, queue_nums: int, perm: int, sys_flag: int, then: Then
     ) -> None:
-        """Give a topic of the broker's own messages to `then`, and make it where it is missing.
+        """Call `then` with a topic of the broker's own messages, which is created if it is missing.
 
         Source: RocketMQ 5.5.0 TopicConfigManager#createTopicInSendMessageBackMethod.
         """

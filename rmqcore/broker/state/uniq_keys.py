@@ -36,7 +36,7 @@ class UniqKeys:
         self._month_ms = (0, 0)
 
     def make(self) -> str:
-        """Give a key that no other message has."""
+        """Return a key that no other message has."""
         now_ms = self._now_ms()
         begin_ms, end_ms = self._month_ms
         if not begin_ms <= now_ms < end_ms:

@@ -28,7 +28,7 @@ _WRONG_OFFSET = frozenset(
 
 
 def consumed_offset(broker: BrokerParts, topic: str, queue_id: int) -> int:
-    """Give the queue offset up to which halves, or their marks, are done with."""
+    """Return the queue offset up to which halves, or their marks, are done."""
     queue_offset = broker.offsets.query(GROUP, topic, queue_id)
     return broker.store.min_offset(topic, queue_id) if queue_offset == -1 else queue_offset
 
@@ -99,7 +99,7 @@ class TransactionMarks:
         return True
 
     def done_offset(self) -> int:
-        """Give the queue offset of the first message that is not done with."""
+        """Return the queue offset of the first message that is not done."""
         while self._begin in self._done:
             self._done.discard(self._begin)
             self._begin += 1

@@ -39,7 +39,7 @@ def half_of(message: Message) -> Message:
 
 
 def committed(half: MessageView) -> Message:
-    """Give the message that consumers see once a half is committed.
+    """Return the message that consumers see once a half is committed.
 
     As in Java the property that makes it a half stays, but for a message with a delay.
 
@@ -60,7 +60,7 @@ def committed(half: MessageView) -> Message:
 
 
 def half_again(half: MessageView, properties: dict[str, str]) -> Message:
-    """Give a half as it is stored again, behind all others, when it is checked or its time has not come.
+    """Return a half to store again, behind all others: it was checked, or its check is not due.
 
     Java drops the flag of a message there.
     """
@@ -70,12 +70,12 @@ def half_again(half: MessageView, properties: dict[str, str]) -> Message:
 
 
 def given_up(half: MessageView, properties: dict[str, str]) -> Message:
-    """Give a half that was checked too often, or is too old, as it is stored for people to look at."""
+    """Return a half that was checked too often, or is too old, as it is stored for operators."""
     return copy_of(half, TRANS_CHECK_MAX_TIME_TOPIC, 0, properties)
 
 
 def first_offset(half: MessageView) -> int | None:
-    """Give the queue offset by which a half's producer knows it: another one where it was put off; None where it tells none."""
+    """Return the queue offset by which a half's producer knows it: another one if the half was put off; None if it has none."""
     text = half.properties.get(PREPARED_QUEUE_OFFSET)
     first = half.queue_offset if text is None else long_of(text, -1)
     return None if first == -1 else first
@@ -110,7 +110,7 @@ def long_of(text: str, default: int) -> int:
 
 
 def done_message(queue_id: int, text: str, address: str, now_ms: int) -> Message:
-    """Give the message that marks halves as ended.
+    """Return the message that marks halves as ended.
 
     Parameters
     ----------

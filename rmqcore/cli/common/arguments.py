@@ -67,7 +67,7 @@ def local_folder(text: str) -> Path:
 
 
 def pairs(given: Sequence[str] | None, name: str) -> dict[str, str]:
-    """Give the ``KEY=VALUE`` texts of an option as a dict.
+    """Parse the ``KEY=VALUE`` texts of an option into a dict.
 
     Raises
     ------
@@ -308,7 +308,7 @@ def conditions(
     from_phy: int | None = None,
     to_phy: int | None = None,
 ) -> Conditions:
-    """Give the conditions that the options of a verb state; an option that was not given accepts every message.
+    """Return the conditions that a verb's options state; an option that is missing accepts every message.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def refuse_text_in_columns(kind: RowFormat, body: BodyMode | None, *, decompress
 
 
 def for_people(asked: bool, kind: RowFormat | None, body: BodyMode | None) -> bool | None:
-    """Say how `Bodies` decompresses: what a person reads (a table, and None for lines of a template) is plain text.
+    """Return how `Bodies` decompresses: for people to read (a table, and None for lines of a template) as plain text.
 
     Programs get the stored bytes unless ``--decompress`` was given, and so do base64 and SHA-256.
     """
@@ -92,13 +92,13 @@ class Bodies:
         self._hinted = False
 
     def tell_shortened(self, phy_offset: int) -> None:
-        """Say that only the beginning of a body is shown."""
+        """Print that only the first part of a body is shown."""
         note(
             f"body of the message at {phy_offset} shortened to {self._max_body} bytes: --max-body shows more"
         )
 
     def text(self, view: MessageView) -> str | None:
-        """Give the body as ``--body`` says; None when it is not shown or cannot be decompressed."""
+        """Return the body as ``--body`` says; None if it is not shown or cannot be decompressed."""
         try:
             return self._encode(view)
         except CompressionError as error:

@@ -13,7 +13,7 @@ HEXADECIMAL = {"magic", "body_crc", "sys_flag"}
 
 
 def message_card(view: MessageView, bodies: Bodies) -> str:
-    """Give the values of a message by name, with times and bit fields also in a readable form, and the body last."""
+    """Format the values of a message by name, with times and bit fields also in a readable form, and the body last."""
     lines = []
     for name in FIELDS:
         if name == "body":

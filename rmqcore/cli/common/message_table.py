@@ -73,7 +73,7 @@ class ColumnNames(tuple[str, ...]):
 
 
 def columns_option(text: str) -> ColumnNames:
-    """Take the value of ``--columns``."""
+    """Parse the value of ``--columns``."""
     names = ColumnNames(name.strip() for name in text.split(",") if name.strip())
     unknown = [name for name in names if name not in KNOWN]
     if unknown or not names:

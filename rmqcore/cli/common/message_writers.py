@@ -18,7 +18,7 @@ CHUNK_LINES, CHUNK_BYTES = 512, 1024 * 1024
 
 
 class MessageWriter(Protocol):
-    """Takes messages singly and writes them in its format."""
+    """Writes messages in its format, one by one."""
 
     def write(self, item: MessageView | Blank) -> None:
         """Add a message or BLANK."""
@@ -74,7 +74,7 @@ class CsvWriter(LineWriter):
 
 
 def blank_line(blank: Blank) -> bytes:
-    """Give a BLANK record as a line of JSON."""
+    """Format a BLANK record as a line of JSON."""
     value = {"kind": "BLANK", "phy_offset": blank.phy_offset, "msg_size": blank.msg_size}
     return json.dumps(value).encode() + b"\n"
 

@@ -138,7 +138,7 @@ def report_format(
 
 @contextmanager
 def open_output(out: Path | None, *, styled: bool = False) -> Iterator[BinaryIO]:
-    """Give a binary file: stdout, or a file that takes its name only when all is written.
+    """Yield a binary file: stdout, or a file that gets its name only when everything is written.
 
     What goes to a terminal is made safe for it, unless the writer does that itself, because it has `styled` lines.
     """
@@ -211,7 +211,7 @@ WIDEST = 100_000
 
 
 def terminal_console(*, wide: bool = False) -> ReportConsole:
-    """Give the console for the tables of a report: 200 columns wide when stdout is no terminal; `wide`: nothing is folded."""
+    """Return the console for the tables of a report: 200 columns wide unless stdout is a terminal; `wide` folds nothing."""
     if wide:
         return ReportConsole(width=WIDEST)
     return ReportConsole(width=None if stdout_is_terminal() else 200)
@@ -223,7 +223,7 @@ def print_line(text: str) -> None:
 
 
 def human_bytes(count: int) -> str:
-    """Give a number of bytes in words for people: ``1.5 GiB``."""
+    """Format a number of bytes for people: ``1.5 GiB``."""
     size = float(count)
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if abs(size) < 1024 or unit == "TiB":
@@ -233,7 +233,7 @@ def human_bytes(count: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Give a number with its noun: ``1 file``, ``2,000 files``, ``3 entries``."""
+    """Format a number with its noun: ``1 file``, ``2,000 files``, ``3 entries``."""
     if count == 1:
         return f"1 {noun}"
     if noun[-1] == "y" and noun[-2] not in "aeo":

@@ -54,7 +54,7 @@ _STYLE: dict[Any, object] = {
 
 
 def plot_file(text: str) -> Path:
-    """Take the value of ``--plot``.
+    """Parse the value of ``--plot``.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def check_plot(path: Path | None) -> None:
 
 @contextmanager
 def picture(path: Path, heights: Sequence[float], title: str = "") -> Iterator[list[Axes]]:
-    """Give panels to draw on, one below the other; at the end of the block they are written to `path`.
+    """Yield panels to draw on, one below the other; at the end of the block they are written to `path`.
 
     Parameters
     ----------
@@ -123,13 +123,13 @@ def picture(path: Path, heights: Sequence[float], title: str = "") -> Iterator[l
 
 
 def shown_name(name: str, most: int = MAX_NAME) -> str:
-    """Give a stored name as a picture shows it: printable, and cut where it is long."""
+    """Return a stored name as a picture shows it: printable, and cut if it is long."""
     text = printable(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def times(timestamps_ms: Sequence[int]) -> list[datetime]:
-    """Give times as an axis takes them, in the local zone; times before 1970 or behind `MAX_TIME_MS` become these."""
+    """Return times for an axis, in the local zone, limited to the range from 1970 to `MAX_TIME_MS`."""
     return [
         datetime.fromtimestamp(min(max(int(timestamp_ms), 0), MAX_TIME_MS) / 1000).astimezone()
         for timestamp_ms in timestamps_ms

@@ -40,7 +40,7 @@ def _rows_may_be_seen() -> bool:
 def progress_bar(
     what: str, *, no_progress: bool, over_output: bool = False
 ) -> Iterator[Progress | None]:
-    """Give a callable that takes (bytes done, bytes in all), or None when no bar is wanted.
+    """Yield a callable that accepts (bytes done, bytes in all), or None if no bar is wanted.
 
     Parameters
     ----------

@@ -186,7 +186,7 @@ def card_lines(names: Sequence[str], cells: Sequence[str], width: int) -> list[s
 
 
 def shortened(text: str, width: int) -> str:
-    """Give a text that has so many cells at most, with an ellipsis where it was cut."""
+    """Shorten a text to a number of cells, with an ellipsis where it was cut."""
     return text if cell_len(text) <= width else set_cell_size(text, max(0, width - 1)) + "…"
 
 

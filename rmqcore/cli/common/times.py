@@ -6,7 +6,7 @@ from datetime import datetime
 
 
 def format_time(timestamp_ms: int | None, *, zone: bool = True) -> str:
-    """Give a time in the local zone, as `rmqcore.times.parse_time` takes it; the number when no calendar has the time."""
+    """Format a time in the local zone, as `rmqcore.times.parse_time` reads it; the number if no calendar has the time."""
     if timestamp_ms is None:
         return "-"
     try:

@@ -15,7 +15,7 @@ LEAST_COLUMNS = 10
 
 
 def short_count(value: float) -> str:
-    """Give a number in at most six letters: ``12.3k``."""
+    """Format a number in at most six letters: ``12.3k``."""
     size = float(value)
     for unit in ("", "k", "M", "G", "T", "P"):
         if abs(size) < 1000 or unit == "P":
@@ -25,7 +25,7 @@ def short_count(value: float) -> str:
 
 
 def sparkline(values: Sequence[float], most: float | None = None) -> str:
-    """Give a line with a bar for each value; what is not 0 is seen."""
+    """Format values as a line of bars; every value above 0 is visible."""
     highest = max(most or 0, *values, 0) if values else 0
     return "".join(_eighth(value, highest, 8) for value in values)
 
@@ -114,7 +114,7 @@ def _label(time_ms: int, span_ms: int, step_ms: int) -> str:
 
 
 def duration(ms: float | None) -> str:
-    """Give a time span in words for people: ``1.5 s``, ``2 h 10 min``."""
+    """Format a time span for people: ``1.5 s``, ``2 h 10 min``."""
     if ms is None:
         return "-"
     size = abs(ms)

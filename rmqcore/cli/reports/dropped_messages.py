@@ -37,7 +37,7 @@ class DroppedMessages:
         return sum(count for count, _, _ in self.queues.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """Give fields for a JSON object."""
+        """Return fields for a JSON object."""
         return {
             "dropped_messages": self.messages,
             "dropped_queues": [
@@ -53,11 +53,11 @@ class DroppedMessages:
         }
 
     def summary(self) -> str:
-        """Give ``21 messages of 4 queues``."""
+        """Return ``21 messages of 4 queues``."""
         return f"{counted(self.messages, 'message')} of {counted(len(self.queues), 'queue')}"
 
     def text(self) -> str:
-        """Give the summary, and a line for each of the first queues."""
+        """Return the summary, and a line for each of the first queues."""
         lines = [self.summary()]
         for (topic, queue_id), (count, first, last) in sorted(self.queues.items())[:SHOWN]:
             offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"

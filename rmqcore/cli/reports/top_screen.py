@@ -36,7 +36,7 @@ class Sort(StrEnum):
 
 
 def sorted_topics(sample: LiveSample, sort: Sort) -> list[TopicRate]:
-    """Give the topics of a sample in the order that was asked for; all orders but that of names begin with the largest."""
+    """Sort the topics of a sample by the order asked for; every order except by name is descending."""
     lags: dict[str | None, int] = {}
     for one in sample.consumers:
         lags[one.topic] = lags.get(one.topic, 0) + one.lag

@@ -23,7 +23,7 @@ TargetFileSize = Annotated[
 
 
 def file_bytes(text: str) -> int:
-    """Give the bytes of ``--target-file-size``; checked here, because Spark takes seconds to start.
+    """Parse ``--target-file-size``; checked here, because Spark takes seconds to start.
 
     Raises
     ------

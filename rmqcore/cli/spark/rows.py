@@ -42,7 +42,7 @@ def plain_rows(frame: DataFrame, body: BodyMode = BodyMode.text) -> list[dict[st
 def plain_row(
     row: dict[str, Any], body: BodyMode = BodyMode.text, times: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Give a row as JSON values; the columns of `times` are microseconds since 1970."""
+    """Convert a row to JSON values; the columns of `times` are microseconds since 1970."""
     return {
         name: _time(value) if name in times else _plain(value, body) for name, value in row.items()
     }

@@ -87,7 +87,7 @@ class RunOptions:
         topics: Sequence[str] | None = None,
         table: Table = "messages",
     ) -> dict[str, Any]:
-        """Give the options of the data source.
+        """Return the options of the data source.
 
         They and the paths are checked here, because Spark takes seconds to start.
 
@@ -121,7 +121,7 @@ class RunOptions:
         return options
 
     def session(self, what: str) -> AbstractContextManager[SparkSession]:
-        """Give the session of this job, whose progress bar says `what`; see `spark_session`."""
+        """Return the session of this job, whose progress bar says `what`; see `spark_session`."""
         return spark_session(
             self.master,
             arguments.pairs(self.conf, "--conf"),

@@ -34,7 +34,7 @@ _TELLING = [
 def spark_session(
     master: str, settings: dict[str, str], log: Path | None, *, what: str, no_progress: bool
 ) -> Iterator[SparkSession]:
-    """Give a session, with a bar of its tasks on stderr; stop it at the end unless it ran before.
+    """Yield a session, with a bar of its tasks on stderr; stop it at the end unless it ran before.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def _start(master: str, settings: dict[str, str], log: Path | None) -> SparkSess
 
 @contextmanager
 def _messages(log: Path | None) -> Iterator[BinaryIO]:
-    """Give a file for Spark's output on stderr: a dozen lines at every start, and a page of Java for each error."""
+    """Yield a file for Spark's output on stderr: a dozen lines at every start, and a page of Java for each error."""
     with ExitStack() as stack:
         if log is not None:
             yield stack.enter_context(log.open("a+b"))
@@ -102,7 +102,7 @@ def _stderr_to(file: BinaryIO) -> Iterator[None]:
 
 
 def _reason(error: Exception, messages: BinaryIO) -> str:
-    """Give the reason in Spark's own messages, else in PySpark's exception."""
+    """Return the reason in Spark's own messages, else in PySpark's exception."""
     messages.seek(0)
     said = messages.read().decode("utf-8", "replace")
     for telling in _TELLING:

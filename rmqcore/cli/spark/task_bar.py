@@ -73,7 +73,7 @@ class TaskCounts:
         self._stages: dict[int, tuple[int, int]] = {}
 
     def look(self) -> tuple[int, int]:
-        """Give the number of tasks that are done, and of all tasks known so far."""
+        """Return the number of tasks that are done, and of all tasks known so far."""
         running = set()
         for job_id in self._tracker.getActiveJobsIds():
             job = self._tracker.getJobInfo(job_id)

@@ -21,7 +21,7 @@ from rmqcore.offline.reader import StoreReader, read
 def opened_store(
     store: str, storage: Sequence[str] | None, commitlog: str | None, *, follow_links: bool
 ) -> Iterator[StoreReader]:
-    """Give the reader of a store; the parameters are the options of those names.
+    """Yield the reader of a store; the parameters are the options of those names.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def opened_store(
 
 
 def storage_options(store: str, storage: Sequence[str] | None) -> dict[str, Any] | None:
-    """Give what ``--storage`` says.
+    """Parse ``--storage``.
 
     Raises
     ------

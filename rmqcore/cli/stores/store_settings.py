@@ -27,7 +27,7 @@ def store_settings(
     follow_links: bool,
     to_open: bool = False,
 ) -> tuple[StorePaths, MessageStoreConfig]:
-    """Give paths and configuration of a store, with the file sizes that its files have; links are refused (`refuse_links`).
+    """Return paths and configuration of a store, with the file sizes of its files; links are refused (`refuse_links`).
 
     `config` is a ``broker.conf``, or what `read_config` made of it. With `to_open` it is for `rmqcore.open`, which takes these
     sizes for given: one that a lone file tells is looked at as an open would (`config_to_open`).

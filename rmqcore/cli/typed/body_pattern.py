@@ -88,7 +88,7 @@ class BodyPattern:
 def body_pattern(
     texts: Sequence[str] | None, *, regexp: bool, ignore_case: bool, kind: RowFormat | None
 ) -> BodyPattern | None:
-    """Give what ``--grep`` asks for; None when it was not given.
+    """Compile ``--grep``; None if it was not given.
 
     Raises
     ------

@@ -45,7 +45,7 @@ FormatOrTemplate = Annotated[
 def format_or_template(
     asked: str | None, *, of_tables: Mapping[str, bool] = MappingProxyType({})
 ) -> tuple[RowFormat | None, LineTemplate | None]:
-    """Give what ``--format`` asks for: a format, or a template; two times None when it was not given.
+    """Parse ``--format``: returns a format or a template; both are None if it was not given.
 
     Raises
     ------
@@ -117,7 +117,7 @@ class LineTemplate:
 
 
 def _getter(name: str, bodies: Bodies) -> Callable[[MessageView], Any]:
-    """Give a function that takes a value out of a message."""
+    """Return a function that reads a value of a message."""
     if name == "body":
         return lambda view: bodies.text(view) or ""
     if name == "store_time":

@@ -83,7 +83,7 @@ def message_output(
     csv_safe: bool,
     as_json: bool = False,
 ) -> MessageOutput:
-    """Give what the options ask for.
+    """Return the output that the options ask for.
 
     Raises
     ------

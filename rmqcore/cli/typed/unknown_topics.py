@@ -44,7 +44,7 @@ class UnknownTopics:
         self._elsewhere = kept_elsewhere(reader.paths, topics or ())
 
     def watch(self, views: Iterable[MessageView | Blank]) -> Iterator[MessageView | Blank]:
-        """Give the messages, and strike out the topics that they have."""
+        """Yield the messages, and strike their topics off the list of topics without a message."""
         for view in views:
             if (self._missing or self._elsewhere) and isinstance(view, MessageView):
                 self.met([view.topic])
@@ -69,7 +69,7 @@ class UnknownTopics:
         return bool(self._missing or self._elsewhere)
 
     def exit_code(self, code: int) -> int:
-        """Give the exit code of a verb that would answer `code` if all topics were there."""
+        """Return the exit code of a verb that would end with `code` if all topics were there."""
         return FAILED if (self._missing or self._elsewhere) and code == OK else code
 
     def tell(self) -> None:

@@ -93,7 +93,7 @@ def rebuild(
 
 
 def _note_sizes(paths: StorePaths, config: MessageStoreConfig, parts: list[str]) -> None:
-    """Say which sizes are Java's defaults because no file tells them: a broker with other sizes could not use the result."""
+    """Print which sizes are Java's defaults because no file shows them: a broker with other sizes could not use the result."""
     found = found_sizes(paths, config)
     if "consumequeue" in parts and "mapped_file_size_consume_queue" not in found:
         size = config.consume_queue_file_size

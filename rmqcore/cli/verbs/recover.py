@@ -105,7 +105,7 @@ def recover(
 
 
 def _broker_differs(settings: MessageStoreConfig) -> str | None:
-    """Say where RocketMQ's own start does something else than this plan, which is that of an open by rmqcore."""
+    """Return where RocketMQ's own start differs from this plan, which is that of an open by rmqcore."""
     if not settings.duplication_enable:
         return None
     return (
@@ -167,7 +167,7 @@ def _apply(
 
 
 def _note_holder(store: object, paths: StorePaths) -> bool:
-    """Say when somebody writes the store: then the plan is that of a moment. Answer whether somebody does."""
+    """Return whether a process has the store open, and print a note: then the plan is that of a moment."""
     holder = lock_holder(paths.lock)
     if holder is not None:
         who = f"process {holder}" if holder else "another process"

@@ -77,7 +77,7 @@ def retention(
     wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Tell what will be deleted when and why.
+    """Show what will be deleted when and why.
 
     Also when the disk is full, and what consumer groups lose unread. The rules are those of an open store,
     asked for the days to come, while the log grows as it did on its last day. Without --config they are

@@ -283,7 +283,7 @@ def _broker_settings(config: Path | None, given: MessageStoreConfig) -> BrokerSe
 
 
 def _with_role(settings: BrokerSettings, given: MessageStoreConfig) -> BrokerSettings:
-    """Give a master the id 0 and a slave another one, as Java's broker does.
+    """Return the settings with id 0 for a master and another id for a slave, as Java's broker has them.
 
     Raises
     ------
@@ -308,7 +308,7 @@ def _with_role(settings: BrokerSettings, given: MessageStoreConfig) -> BrokerSet
 def _replicated(
     given: MessageStoreConfig, role: str | None, ha_master: str | None
 ) -> MessageStoreConfig:
-    """Give the configuration with the options of replication."""
+    """Return the configuration with the options of replication."""
     if role is not None:
         if role.upper() not in ROLES:
             raise wrong_value(role, f"one of {', '.join(ROLES)}", "--role")
@@ -347,7 +347,7 @@ def _ha_port(
 
 
 def _say_what_was_cut(store: MessageStore, cut: CommonEnd) -> None:
-    """Tell what the slave had alone, and where that is now."""
+    """Log what the slave had alone, and where that is now."""
     found = store.recovery
     _LOG.warning(
         "the log was cut at phy_offset %d, behind the last record that its master has too: %d messages (%d bytes, up to "
@@ -362,7 +362,7 @@ def _say_what_was_cut(store: MessageStore, cut: CommonEnd) -> None:
 
 
 def _say_what_was_found(store: MessageStore) -> None:
-    """Tell what the recovery has taken from the store, which clients may miss, and for whom a SYNC_MASTER waits."""
+    """Print what the recovery removed from the store, which clients may miss, and for which followers a SYNC_MASTER waits."""
     found = store.recovery
     if found.cut_bytes:
         note(
@@ -429,7 +429,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def _network_around(text: str) -> str:
-    """Give the network of an address that is written as one; an example where nothing of the kind is written."""
+    """Return the network of a numeric address; an example for any other text."""
     try:
         return str(ipaddress.ip_network(text, strict=False))
     except ValueError:
@@ -455,7 +455,7 @@ def _check_reach(ports: Ports, *, insecure: bool, broker_ip1: str | None) -> Non
 
 
 def _store_config(store: Path, given: MessageStoreConfig) -> MessageStoreConfig:
-    """Give the configuration with the file sizes of the store, if there is one."""
+    """Return the configuration with the file sizes of the store, if it exists."""
     if not (store / "commitlog").is_dir():
         return given
     return store_settings(store, given, None, follow_links=False, to_open=True)[1]

@@ -92,7 +92,7 @@ def top(
 def _samples(
     live: LiveStats, interval: float, most: int | None, broker: str | None = None
 ) -> Iterator[Seen]:
-    """Give a sample an interval, the first one an interval from now.
+    """Yield one sample per interval, the first one after an interval.
 
     Where a sample took longer, the next one waits for half an interval all the same: rates of a few milliseconds say nothing.
     """

@@ -87,7 +87,7 @@ def pull_request(
     queue_offset: int,
     max_messages: int,
 ) -> RemotingCommand:
-    """Give the request for the messages of a queue from an offset on; a broker holds it while there is none."""
+    """Return the request for the messages of a queue from an offset on; a broker holds it until there is one."""
     fields = encode_fields(
         _CODE,
         {

@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 
 
 def text_field(response: RemotingCommand, request: str, name: str) -> str:
-    """Give a field that must be there.
+    """Return a required field.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def text_field(response: RemotingCommand, request: str, name: str) -> str:
 def int_field(
     response: RemotingCommand, request: str, name: str, default: int | None = None
 ) -> int:
-    """Give a number of 64 bits; without a default it must be there.
+    """Return a number of 64 bits; without a default it is required.
 
     Raises
     ------

@@ -73,7 +73,7 @@ class Outgoing:
     def request(
         self, queue: MessageQueue, *, group: str, queue_nums: int, now_ms: int
     ) -> RemotingCommand:
-        """Give the request that brings it to a queue.
+        """Return the request that sends it to a queue.
 
         Parameters
         ----------

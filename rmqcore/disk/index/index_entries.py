@@ -19,7 +19,7 @@ CHUNK_ENTRIES = 1 << 18
 def read_entries(
     path: Path, slot_count: int, first: int, stop: int
 ) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Give the entries with numbers [first, stop) as ``(number of the first, entries)``; fewer where the file ends early.
+    """Yield the entries with numbers [first, stop) as ``(number of the first, entries)``; fewer if the file ends early.
 
     The entries have the fields key_hash, phy_offset, time_diff, prev_index as they are on disk, big-endian.
 

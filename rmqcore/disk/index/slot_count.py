@@ -41,7 +41,7 @@ def find_slot_count(path: Path, size: int, header: IndexHeader) -> int | None:
 
 
 def fits_any_slot_count(path: Path, size: int, header: IndexHeader) -> bool:
-    """Tell whether a file is an index file with any number of slots, also when more than one number fits."""
+    """Return whether a file is an index file with any number of slots, also when more than one number fits."""
     return max(_scores(path, size, header).values(), default=0.0) >= LEAST_SCORE
 
 
@@ -55,7 +55,7 @@ def _scores(path: Path, size: int, header: IndexHeader) -> dict[int, float]:
 
 
 def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
-    """Give the numbers of slots for which the last entry is well-formed and holds ENDPHYOFFSET."""
+    """Return the numbers of slots for which the last entry is well-formed and holds ENDPHYOFFSET."""
     last = header.index_count - 1
     # The entries fill the rest of the file, so numbers that fit are an entry, 20 bytes or 5 slots, apart.
     least = room % INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE or INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE
@@ -101,7 +101,7 @@ def _fitting(entries: npt.NDArray[np.void], header: IndexHeader, last: int) -> n
 
 
 def _score(path: Path, slots: int, header: IndexHeader) -> float:
-    """Give the share of a sample of entries and slots that is sound if this is the number of slots."""
+    """Return the share of a sample of entries and slots that is sound for this number of slots."""
     used = header.index_count - 1
     start = index_file_size(slots, 0)
     entries = _read_entries(path, start + INDEX_ENTRY_SIZE, min(used, SAMPLE))

@@ -147,7 +147,7 @@ def unlink(path: Path, *, missing_ok: bool = False) -> None:
 
 
 def rename(path: Path, target: Path) -> None:
-    """Give a file or directory another name; a file or link that has that name goes."""
+    """Rename a file or directory; a file or link of the new name is replaced."""
     os.replace(path, target)
 
 

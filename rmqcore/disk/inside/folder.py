@@ -139,7 +139,7 @@ class Folder:
         sync_open(above, path.parent)
 
     def move(self, place: str, target: str, to: Folder | None = None) -> None:
-        """Give a file or directory another place, here or in the folder `to`; a file or link that lies there goes."""
+        """Move a file or directory, within this folder or to the folder `to`; a file or link at the new place is replaced."""
         above, name = self._above(place)
         into, new = (to or self)._above(target)  # noqa: SLF001  (of the same class)
         with naming(self.path / place):
@@ -151,7 +151,7 @@ class Folder:
         os.rename(path, name, dst_dir_fd=above.fileno())
 
     def link(self, path: str | os.PathLike[str], place: str) -> None:
-        """Give a file that lies elsewhere on the same file system a second name here; a link gets one itself."""
+        """Hard-link a file of the same file system into this folder; a link is linked itself, not its target."""
         above, name = self._above(place)
         os.link(path, name, dst_dir_fd=above.fileno(), follow_symlinks=False)
 

@@ -13,7 +13,7 @@ RULE = "in a store links are followed only where you name them"
 
 
 def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
-    """Give the error of a path that is a link.
+    """Return the error for a path that is a link.
 
     Parameters
     ----------

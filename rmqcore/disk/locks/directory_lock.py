@@ -71,7 +71,7 @@ class DirectoryLock:
         return bool(self._open_files)
 
     def acquire(self) -> Self:
-        """Take the lock without waiting."""
+        """Acquire the lock without waiting."""
         _held_guard.run(self._acquire)
         return self
 

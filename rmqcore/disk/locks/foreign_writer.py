@@ -21,7 +21,7 @@ _PROC = Path("/proc")
 
 
 def foreign_writer(commitlog: Path) -> int | None:
-    """Give the id of another process that has the newest file of a CommitLog open as a broker does; None when none is seen.
+    """Return the id of another process that has the newest file of a CommitLog open as a broker does; None if there is none.
 
     A process that only keeps the file open does not count: views of messages do that, also in a forked child.
     """

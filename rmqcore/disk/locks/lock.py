@@ -115,7 +115,7 @@ def _flock(kind: int, byte: int) -> bytes:
 
 
 def _try_lock(fd: int) -> bool:
-    """Take the lock; False when another holder has it."""
+    """Acquire the lock; False when another holder has it."""
     try:
         if not _lock_description(fd):
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, LOCK_BYTE)

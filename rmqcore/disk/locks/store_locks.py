@@ -73,7 +73,7 @@ class StoreLocks:
         return self._root.held
 
     def acquire(self, *, create: bool = False) -> Self:
-        """Take all locks without waiting.
+        """Acquire all locks without waiting.
 
         Parameters
         ----------

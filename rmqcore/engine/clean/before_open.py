@@ -56,7 +56,7 @@ def clean_before_open(
 
 
 def no_room_to_open(error: OSError, paths: StorePaths) -> OSError:
-    """Give an error that says what is free, and what to do."""
+    """Return an error that names the free space and the next step."""
     path = error.filename or os.fspath(paths.root)
     return OSError(
         error.errno,

@@ -172,7 +172,7 @@ class Cleaner:
             self._cleaned_up_to = min_phy_offset
 
     def _keep(self, error: OSError) -> None:
-        """Say that a file stays: the next round tries again. But where it lies in another store by now, that is the error."""
+        """Note that a file stays: the next round tries again. But if the file lies in another store by now, that is the error."""
         if not is_of_the_system(error):
             raise error
         self._check_in_place()

@@ -37,7 +37,7 @@ def disk_use(paths: StorePaths, config: MessageStoreConfig, ratio: float | None 
 
 
 def use_of_percents(logs: Iterable[int], queues: int, share: float | None = None) -> DiskUse:
-    """Give what the rules see of disks that are used by so many percent; -1 stands for a disk that cannot be asked."""
+    """Return the disk use that the rules see for these percentages in use; -1 stands for a disk that does not report it."""
     log = min(logs)
     return DiskUse(
         log=log / 100 if log >= 0 else -1.0,

@@ -42,5 +42,5 @@ class CleanReport(Report):
     kept: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the attributes as plain values, for JSON."""
+        """Return the attributes as plain values, for JSON."""
         return {**asdict(self), "deleted": list(self.deleted)}

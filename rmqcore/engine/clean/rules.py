@@ -64,7 +64,7 @@ class Trigger:
         return self.time or self.disk or self.manual
 
     def reason(self, *, forced: bool) -> CleanReason:
-        """Say why a round deletes; `forced`: also files whose time is not over."""
+        """Return why a round deletes; `forced`: also files whose time is not over."""
         if forced:
             return "forced"
         if self.time:
@@ -91,7 +91,7 @@ class CleanRules:
         self.batch = config.delete_file_batch_max
 
     def look(self, now_ms: int, use: DiskUse, *, manual: bool = False) -> Trigger:
-        """Say whether files are to be deleted.
+        """Return whether files are to be deleted, and why.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class CleanRules:
         )
 
     def is_hour(self, now_ms: int) -> bool:
-        """Tell whether a moment is in an hour of `delete_when`, local time."""
+        """Return whether a moment is in an hour of `delete_when`, local time."""
         return time.localtime(now_ms / 1000).tm_hour in self.hours
 
     def _above_warning(self, use: DiskUse) -> str | None:
@@ -139,7 +139,7 @@ class CleanRules:
         return any(ratio < 0 or ratio > self.most_used for ratio in (use.log, use.queues))
 
     def expired(self, path: str, now_ms: int) -> bool:
-        """Tell whether a file's time is over, by its mtime; one that somebody has deleted counts as expired, as in Java."""
+        """Return whether a file's time is over, by its mtime; a file deleted by others counts as expired, as in Java."""
         try:
             mtime_ms = os.stat(path).st_mtime_ns // 1_000_000
         except FileNotFoundError:
@@ -147,14 +147,14 @@ class CleanRules:
         return self.is_over(mtime_ms, now_ms)
 
     def is_over(self, mtime_ms: int, now_ms: int) -> bool:
-        """Tell whether the time of a file that was last changed at `mtime_ms` is over."""
+        """Return whether the time of a file that was last changed at `mtime_ms` is over."""
         return now_ms >= mtime_ms + self.reserved_ms
 
     @staticmethod
     def due(
         end_offset: int, newest: int, trigger: Trigger, expired: Callable[[], bool]
     ) -> Literal["expired", "forced"] | None:
-        """Say why a file goes; None where it stays, and all behind it with it.
+        """Return why a file is deleted; None if it stays, and all files behind it with it.
 
         Parameters
         ----------

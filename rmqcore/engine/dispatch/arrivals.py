@@ -72,7 +72,7 @@ class Arrivals:
         return bool(self._callbacks)
 
     def listen(self, callback: ArrivalCallback) -> Listening:
-        """Tell `callback` from now on."""
+        """Call `callback` with new arrivals from now on."""
         return Listening(self._callbacks, callback)
 
     def note(
@@ -107,7 +107,7 @@ class Arrivals:
         return self._names
 
     def untold(self) -> Iterator[list[Arrival]]:
-        """Give each batch that was noted; it is struck off when the next one is asked for."""
+        """Yield each noted batch; it is struck off when the next one is asked for."""
         for number, new in list(self._batches.items()):
             found = self._arrivals(new)
             if found:
@@ -115,7 +115,7 @@ class Arrivals:
             self._batches.pop(number, None)
 
     def _arrivals(self, new: dict[tuple[str, int], list[int]]) -> list[Arrival]:
-        """Say how far the queues are now. One that refused its entries is left out."""
+        """Return the present ends of the queues. A queue that refused its entries is left out."""
         found = []
         for (topic, queue_id), tags_codes in new.items():
             queue = self._queues.find(topic, queue_id)

@@ -74,7 +74,7 @@ class BatchSink(Protocol):
     """What takes batches: the index."""
 
     def put_batch(self, scan: ColumnScan, batch: Batch, from_phy_offset: int) -> None:
-        """Take the rows at `from_phy_offset` and behind it."""
+        """Put the rows at `from_phy_offset` and behind it."""
 
 
 class QueueSink(Protocol):
@@ -83,7 +83,7 @@ class QueueSink(Protocol):
     def put_batch(
         self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int
     ) -> int | None:
-        """Take the rows at `from_phy_offset` and behind it; answer where the log has to be given from first, if it has to."""
+        """Put the rows at `from_phy_offset` and behind it; returns the offset from which the log must be read again first."""
 
     def put_entry(
         self,
@@ -95,7 +95,7 @@ class QueueSink(Protocol):
         queue_offset: int,
         covered_from: int,
     ) -> int | None:
-        """Take the entry of a further queue; answer likewise."""
+        """Put the entry of a further queue; returns as `put_batch`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Skipped:
 
 
 class Dispatcher:
-    """Gives records to queues and index, in order, each once.
+    """Dispatches records to queues and index, in order, each once.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ class Dispatcher:
             self._covered_to = self._queues_from
 
     def _put(self, buf: Any, start: int, file_end: int, begin: int, end: int) -> bool:
-        """Give queues and index what the scan gathered: the records of ``buf[begin:end]``, a file that begins at `start`.
+        """Put what the scan gathered into queues and index: the records of ``buf[begin:end]``, a file that begins at `start`.
 
         Answers False, and goes back, when a queue lacks records before them.
         """
@@ -349,7 +349,7 @@ class Dispatcher:
     def _put_queues(
         self, batch: Batch, buf: Any, start: int, file_end: int, begin: int, end: int
     ) -> int | None:
-        """Give the queues their entries; answer as `put_batch` the first time that they need the log before."""
+        """Put the entries into the queues; returns as `put_batch` the first time that they need an earlier part of the log."""
         from_offset = self._queues_from
         further: list[tuple[int, list[Entry]]] = []
         if self._multi.enabled:

@@ -51,7 +51,7 @@ class MultiDispatch:
         *,
         gaps: places.Gaps | None = None,
     ) -> Iterator[Entry]:
-        """Give the further entries of the records in ``buf[begin:end]`` that lie at `from_phy_offset` or behind it."""
+        """Yield the further entries of the records in ``buf[begin:end]`` that lie at `from_phy_offset` or behind it."""
         for _, entries in self.records(buf, begin, end, from_phy_offset, gaps=gaps):
             yield from entries
 
@@ -64,7 +64,7 @@ class MultiDispatch:
         *,
         gaps: places.Gaps | None = None,
     ) -> Iterator[tuple[int, list[Entry]]]:
-        """Give for each of these records where it ends in `buf`, and its further entries."""
+        """Yield for each of these records where it ends in `buf`, and its further entries."""
         for pos, names, offsets in places.multi_dispatch_records(buf, begin, end, gaps=gaps):
             view = codec.decode_with_levels(buf, pos, self._delay_levels)
             if view.phy_offset < from_phy_offset or not has_queue_entry(view.sys_flag):

@@ -70,7 +70,7 @@ def next_name(now_ms: int, newest: str | None) -> str:
 
 
 def as_many(used: int, least: int, most: int) -> int:
-    """Give how many bytes to make ready beyond `used` ones: as many again, within bounds."""
+    """Return how many bytes to make ready beyond the `used` ones: the same number again, within bounds."""
     return min(max(used, least), most)
 
 
@@ -225,7 +225,7 @@ class IndexFile:
             self.native.allow(max(ready, self.native.ready))
 
     def wants_room(self) -> bool:
-        """Tell whether less than half of what is to be kept ready is left; never before the first `make_room`."""
+        """Return whether less than half of the room to keep ready is left; never before the first `make_room`."""
         return self._wants_room_at(self.native.index_count)
 
     def _wants_room_at(self, index_count: int) -> bool:
@@ -236,7 +236,7 @@ class IndexFile:
         return 0 < ready < native.capacity and 2 * left < ahead
 
     def room_alarm(self) -> int:
-        """Give at how many entries `wants_room` will say so, or all that are ready are used, by what is ready now."""
+        """Return the number of entries at which `wants_room` becomes true, or all ready bytes are used."""
         ready, index_count = self.native.ready, self.native.index_count
         if self.wants_room():
             return ready

@@ -83,7 +83,7 @@ class IndexFolder:
                 self._open(name, writable=False)
 
     def choose(self, *, clean: bool, index_msg_timestamp_ms: int) -> Chosen:
-        """Say which files count; nothing is changed.
+        """Choose the files that count; nothing is changed.
 
         After an unclean exit these are the full files, in order, as long as their end timestamps rise and do not exceed the
         checkpoint's: a full file is synced before the next one is, and its end gets into the checkpoint only after its sync.

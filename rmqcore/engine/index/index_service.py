@@ -89,7 +89,7 @@ class IndexService:
         self._folder.check()
 
     def choose(self, *, clean: bool, index_msg_timestamp_ms: int) -> Chosen:
-        """Say which files `load` would open; nothing is changed. Errors as `load`."""
+        """Choose the files that `load` would open; nothing is changed. Errors as `load`."""
         return self._folder.choose(clean=clean, index_msg_timestamp_ms=index_msg_timestamp_ms)
 
     def load(self, *, clean: bool, index_msg_timestamp_ms: int) -> Chosen:
@@ -254,7 +254,7 @@ class IndexService:
         return native
 
     def place_to_put(self) -> tuple[MappedIndexFile, int] | None:
-        """Give the file that takes the next keys, and at how many entries `put_batch` is wanted again; None: it is at once."""
+        """Return the file that takes the next keys, and the number of entries at which `put_batch` is due; None: at once."""
         self._shown()
         file = self._writer
         if file is None or file.native.ready == 0:
@@ -326,7 +326,7 @@ class IndexService:
         return self.search.query(topic, key, max_num, begin_ms, end_ms, index_type)
 
     def last_update(self) -> tuple[int, int]:
-        """Give end timestamp (milliseconds) and end phy offset of the newest file; zeros without files."""
+        """Return end timestamp (milliseconds) and end phy offset of the newest file; zeros without files."""
         if not self.files:
             return 0, 0
         header = self.files[-1].native.header

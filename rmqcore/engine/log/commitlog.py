@@ -110,7 +110,7 @@ class CommitLog:
         self.files.replace(found)
 
     def begin(self, end_offset: int) -> None:
-        """Take appends from `end_offset` on, where recovery ended. No file begins behind it any more."""
+        """Accept appends from `end_offset` on, where recovery ended. No file begins behind it any more."""
         tail = self.files.files[-1] if len(self.files) else None
         if tail is not None:
             give_own_bytes(tail.path)
@@ -154,13 +154,13 @@ class CommitLog:
         return self._flushed_offset
 
     def file_starts(self) -> list[int]:
-        """Give the offsets at which the files begin."""
+        """Return the offsets at which the files begin."""
         return [file.file_from_offset for file in self.files.files]
 
     # ---- reading
 
     def window(self, phy_offset: int) -> tuple[memoryview, int, int] | None:
-        """Give the bytes of the file that holds an offset, and the offsets of its begin and end; None when no file does."""
+        """Return the bytes of the file that holds an offset, and the offsets of its begin and end; None if no file does."""
         file = self.files.find_file(phy_offset)
         if file is None:
             return None
@@ -168,20 +168,20 @@ class CommitLog:
         return memoryview(file), start, start + file.file_size
 
     def view_at(self, phy_offset: int) -> MessageView | None:
-        """Give the message whose record starts at `phy_offset`; None when no record does.
+        """Return the message whose record starts at `phy_offset`; None if no record does.
 
         The view reads the mapping, which it keeps alive.
         """
         return view_at(self.files, phy_offset, self.max_offset, self.delay_levels)
 
     def store_time(self, phy_offset: int) -> int:
-        """Give the store timestamp of the message at `phy_offset`, in milliseconds; -1 when no record starts there."""
+        """Return the store timestamp of the message at `phy_offset`, in milliseconds; -1 if no record starts there."""
         return store_time(self.files, phy_offset, self.max_offset)
 
     # ---- writing
 
     def next_queue_offset(self, topic: str, queue_id: int) -> int:
-        """Give the queue offset that the queue's next message gets."""
+        """Return the queue offset of the queue's next message."""
         return self.appender.next_queue_offset(topic, queue_id)
 
     def close_topic(self, topic: str) -> None:
@@ -189,7 +189,7 @@ class CommitLog:
         self.appender.close_topic(topic)
 
     def set_next_queue_offset(self, topic: str, queue_id: int, value: int) -> None:
-        """Give the queue's next message this queue offset; recovery calls it for each queue, before the first put."""
+        """Set the queue offset of the queue's next message; recovery calls it for each queue, before the first put."""
         self.appender.set_next_queue_offset(topic, queue_id, value)
 
     def _make_room(self, msg_size: int) -> bool:

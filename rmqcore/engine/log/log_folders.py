@@ -32,7 +32,7 @@ class LogFolders:
         self._full_percent = min(max(full_percent, LEAST_RATIO), MOST_RATIO)
 
     def for_new_file(self, file_from_offset: int, file_size: int) -> Path:
-        """Give the directory of the file that starts at an offset: the directories take turns, full disks are passed over.
+        """Return the directory for the file that starts at an offset: the directories take turns, full disks are passed over.
 
         Where all are full they take turns as if none was.
         """

@@ -40,7 +40,7 @@ MEMORY_SHARE = 16
 
 
 def most_ahead(file_size: int) -> int:
-    """Give the most bytes to keep ready: a whole file, or as much as the machine's memory bears (64 MiB at least)."""
+    """Return the most bytes to keep ready: a whole file, or what the machine's memory allows (64 MiB at least)."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min(file_size, max(64 << 20, memory // MEMORY_SHARE))
 
@@ -61,7 +61,7 @@ class _Part:
         return self.file.file_from_offset + self.file.file_size
 
     def allocate(self, end: int) -> None:
-        """Give the file blocks up to a log offset."""
+        """Allocate the file's blocks up to a log offset."""
         if end > self.allocated:
             self.file.allocate(self.allocated - self.start, end - self.start)
             self.allocated = end
@@ -109,7 +109,7 @@ class FileStep:
 
 
 class LogSpace:
-    """Gives an Appender its files, and room in them.
+    """Provides an Appender with files, and with room in them.
 
     One thread at a time: CommitLog holds the space lock around every call but `make_file`, around which it holds the file lock.
     No thread waits for the file lock while it holds the space lock: a signal handler that puts, on top of the thread that makes
@@ -261,7 +261,7 @@ class LogSpace:
         return None
 
     def next_step(self) -> Step | FileStep | None:
-        """Give the next step of room ahead of the writer; None when there is enough.
+        """Return the next step of room ahead of the writer; None if there is enough.
 
         Raises
         ------
@@ -304,7 +304,7 @@ class LogSpace:
         return FileStep(self._next_start()) if part is None else self._step_of(part, wanted)
 
     def _step_of(self, part: _Part, wanted: _Wanted) -> Step | None:
-        """Give the step that the part wants most: pages for what is written next, then blocks for what comes later."""
+        """Return the step that the part needs most: pages for what is written next, then blocks for what comes later."""
         allocated = part.allocated
         blocks = min(part.end, allocated + BLOCKS_STEP, wanted.blocks)
         if blocks > allocated and wanted.pages > allocated:
@@ -317,14 +317,14 @@ class LogSpace:
         return Step(part, True, allocated, blocks) if blocks > allocated else None
 
     def done(self, step: Step | FileStep) -> None:
-        """Take note of the blocks or the file that a step made."""
+        """Note the blocks or the file that a step made."""
         if isinstance(step, FileStep):
             self._next_part()
         elif step.blocks:
             step.part.allocated = max(step.part.allocated, step.end)
 
     def _extend(self, part: _Part, offset: int) -> None:
-        """Give a file room up to a log offset, now."""
+        """Allocate a file's blocks up to a log offset, now."""
         offset = min(offset, part.end)
         part.allocate(offset)
         fill(self.appender, part.file, offset, urgent=True)
@@ -354,7 +354,7 @@ class LogSpace:
         self._next = _Part(file, step.start)
 
     def _next_part(self) -> _Part | None:
-        """Give the next file, if it is made; list it and tell the appender of it, as far as that is not done."""
+        """Return the next file if it is made; list it and pass it to the appender, unless that is done."""
         part = self._next
         if part is None:
             return None

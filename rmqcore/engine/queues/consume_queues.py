@@ -130,7 +130,7 @@ class ConsumeQueues:
     # ---- made right from the log --------------------------------------------------------------------
 
     def comparer(self, *, none_held: bool = False) -> QueueCompare:
-        """Give a new comparison of records with their entries; `none_held`: no queue has a file."""
+        """Return a new comparison of records with their entries; `none_held`: no queue has a file."""
         return self._places.comparer(none_held=none_held)
 
     def suspects(
@@ -172,7 +172,7 @@ class ConsumeQueues:
         return found
 
     def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
-        """Give what the files hold at `count` places from a queue offset on; zeros where there is no file."""
+        """Return the entries in the files at `count` places from a queue offset on; zeros where there is no file."""
         return self._places.read(topic, queue_id, queue_offset, count)
 
     def write_places(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
@@ -310,7 +310,7 @@ class ConsumeQueues:
     def put_batch(
         self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int = -1
     ) -> int | None:
-        """Give the rows at or behind a CommitLog offset their entries and write them.
+        """Write the entries of the rows at or behind a CommitLog offset.
 
         Rows of types without an entry (PREPARED, ROLLBACK) are passed over, and so is an entry that its queue already has. An
         entry lies at its message's queue offset, or nowhere: where messages before it are missing the log is asked for first,
@@ -352,7 +352,7 @@ class ConsumeQueues:
         return put(*what)
 
     def known_table(self, scan: ColumnScan) -> QueueTable | None:
-        """Give the table, which knows the scan's topics then, to a session of dispatch; None while something has to go first.
+        """Return the table to a session of dispatch, after it learned the scan's topics; None while other work has to go first.
 
         The session puts rows of queues that are there, beside the methods of this object: each of its batches, and each step
         of another writer, has the table's own lock. It adds no queue, so `find` never waits for it.
@@ -373,7 +373,7 @@ class ConsumeQueues:
         queue_offset: int,
         covered_from: int = -1,
     ) -> int | None:
-        """Give one message an entry in some queue, by the same rules (a light queue's entry, for example)."""
+        """Write one further entry of a message, by the same rules (a light queue's entry, for example)."""
         return self._writing().run(
             self._put,
             self._table.put_entry,
@@ -482,7 +482,7 @@ class ConsumeQueues:
         return self._table.open_files
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Give a queue; None when the store does not have it."""
+        """Return a queue; None if the store does not have it."""
         place = (topic, queue_id)
         queue = self._queues.get(place)
         if queue is None and 0 <= queue_id <= INT_MAX:

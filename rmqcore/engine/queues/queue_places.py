@@ -67,7 +67,7 @@ class QueuePlaces:
         return self._root / topic / str(queue_id)
 
     def read(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
-        """Give the entries at `count` places; zeros where there is no file, and where none can be."""
+        """Return the entries at `count` places; zeros where there is no file, and where there cannot be one."""
         file_size = self._table.file_size
         pos = queue_offset * CQ_STORE_UNIT_SIZE
         end = (queue_offset + count) * CQ_STORE_UNIT_SIZE
@@ -123,7 +123,7 @@ class QueuePlaces:
     def set_end(
         self, queue: ConsumeQueue, files: list[QueueFile], at: int, valid: int, max_phy: int
     ) -> None:
-        """Say that the queue ends behind the first `valid` entries of a file, and note what lies behind that."""
+        """End the queue behind the first `valid` entries of a file, and note what lies behind that."""
         last = files[at]
         end = last.file_from_offset + valid * CQ_STORE_UNIT_SIZE
         queue.set_files(files[0].file_from_offset, last.file_from_offset, end, max_phy)

@@ -140,7 +140,7 @@ def _ranges(place: Place, offsets: Longs, phy_offsets: Longs) -> list[SetAside]:
 
 
 def given_up(queue_offsets: Longs, *, later_anew: bool) -> npt.NDArray[np.bool_]:
-    """Tell which records of a queue, in the order of the log, belong to a former life of their topic.
+    """Return which records of a queue, in the order of the log, belong to a former life of their topic.
 
     A later record with queue offset 0 begins a new one; `later_anew`: so does one behind all of these.
     """

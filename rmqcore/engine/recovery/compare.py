@@ -62,17 +62,17 @@ class Rows:
 
     @staticmethod
     def joined(parts: Sequence[Rows]) -> Rows:
-        """Give the rows of all parts."""
+        """Return the rows of all parts."""
         return Rows(
             *(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Rows))
         )
 
     def take(self, at: npt.NDArray[np.intp]) -> Rows:
-        """Give the rows with these positions, in that order."""
+        """Return the rows at these positions, in that order."""
         return Rows(*(getattr(self, one.name)[at] for one in fields(Rows)))
 
     def entries(self, at: npt.NDArray[np.intp]) -> Entries:
-        """Give the entries of the rows with these positions."""
+        """Return the entries of the rows at these positions."""
         return unpack_cq_entries(
             pack_cq(self.phy_offset[at], self.msg_size[at], self.tags_code[at])
         )
@@ -106,13 +106,13 @@ class Compared:
         return len(self._flags) > len(self._batch)
 
     def differing_numbers(self) -> list[int]:
-        """Give the numbers of the queues with rows that differ."""
+        """Return the numbers of the queues with rows that differ."""
         if not self.differing:
             return []
         return distinct(self._numbers[(self._flags & queue_compare.DIFFERS) != 0])
 
     def unplaced(self) -> npt.NDArray[np.bool_]:
-        """Tell which of the batch's records have no entry at the places that they name, where no other record has one either."""
+        """Return which of the batch's records have no entry at the places that they name, where no other record has one either."""
         flags = self._flags[: len(self._batch)]
         found: npt.NDArray[np.bool_] = (
             flags & (queue_compare.DIFFERS | queue_compare.REFUSED)
@@ -121,7 +121,7 @@ class Compared:
         return found
 
     def claims(self) -> Iterator[tuple[int, Longs]]:
-        """Give queue offsets at which another record's entry lies, for each number of a queue."""
+        """Return queue offsets at which another record's entry lies, for each number of a queue."""
         flags = self._flags[: len(self._batch)]
         at = np.flatnonzero((flags & queue_compare.HELD) != 0)
         numbers = self._numbers[at]
@@ -130,7 +130,7 @@ class Compared:
             yield number, offsets[numbers == number]
 
     def rows(self) -> Rows:
-        """Give the rows with a queue, in the order of their records."""
+        """Return the rows with a queue, in the order of their records."""
         count, light = len(self._batch), self._light
         wanted = np.flatnonzero(self._numbers >= 0)
         own = wanted[wanted < count]
@@ -169,7 +169,7 @@ class Unplaced:
 
 
 def distinct(numbers: Numbers) -> list[int]:
-    """Give the numbers that occur, rising; none is negative."""
+    """Return the distinct numbers, ascending; none is negative."""
     return [int(number) for number in np.flatnonzero(np.bincount(numbers))]
 
 
@@ -320,7 +320,7 @@ class LogCompare:
         )
 
     def unplaced(self, scan: ColumnScan, batch: Batch, found: Compared) -> Unplaced:
-        """Give the records of a batch that an entry of another place may lead to."""
+        """Return the records of a batch that an entry of another place may lead to."""
         served = has_queue_entry(np.frombuffer(batch.buffer("sys_flag"), np.int32))
         odd = found.unplaced()
         phy_offsets = np.frombuffer(batch.buffer("phy_offset"), np.int64)
@@ -347,7 +347,7 @@ class LogCompare:
         return int(entry["msg_size"]) > 0 and int(entry["phy_offset"]) == phy_offset
 
     def restart(self) -> None:
-        """Say that the next records lie elsewhere in the log."""
+        """Expect the next records elsewhere in the log."""
         self._native.restart()
 
     def __len__(self) -> int:

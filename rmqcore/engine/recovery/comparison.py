@@ -181,7 +181,7 @@ class Comparer:
         self._make(scan, batch, has_light=found.has_light)
 
     def _make(self, scan: ColumnScan, batch: Batch, *, has_light: bool) -> None:
-        """Give the records their entries, if all queues can be made in the order of the log; else take back what was made."""
+        """Write the entries of the records, if all queues can be made in the order of the log; else remove what was written."""
         if self._maker is None:
             return
         if has_light or len(self.compare) > MADE_QUEUES or not self.is_in_order:

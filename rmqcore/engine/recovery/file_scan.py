@@ -76,7 +76,7 @@ def scan_file(
     *,
     check_place: bool = True,
 ) -> list[PassedOver]:
-    """Give `take` the records of a file in batches, in order; answer what was passed over.
+    """Call `take` with the records of a file in batches, in order; returns the ranges that were passed over.
 
     A record whose body fails its CRC counts: its header says where its entry belongs.
 

@@ -290,7 +290,7 @@ def present_life(
     anew: bool,
     most_places: int,
 ) -> npt.NDArray[np.bool_]:
-    """Tell which records of a queue, in the order of the log, have the places that they name.
+    """Return which records of a queue, in the order of the log, have the places that they name.
 
     A topic that is deleted and made again begins at queue offset 0 anew: the later record has the place. But one record that
     alone goes back, among others that rise, has a damaged number, unless its entry is there (`held`), or it is the last one, has

@@ -429,7 +429,7 @@ def _queues_behind(queues: ConsumeQueues, end_offset: int) -> tuple[tuple[str, i
 
 
 def missing_files(files: Sequence[MappedFile], file_size: int) -> list[str]:
-    """Say which files are missing between the first and the last one.
+    """Return the files that are missing between the first and the last one.
 
     As in Java the log goes on behind them with its offsets unchanged; what they held cannot be read.
     """

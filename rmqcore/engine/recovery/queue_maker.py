@@ -15,7 +15,7 @@ MAKING_ROWS = 32768
 
 
 class QueueMaker:
-    """Gives queues the records of a scan, each queue's in order from queue offset 0 on.
+    """Writes the records of a scan into queues, each queue's in order from queue offset 0 on.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class QueueMaker:
         self._queues = queues
 
     def take(self, scan: ColumnScan, batch: Batch) -> None:
-        """Give the records of the next batch their entries.
+        """Write the entries of the next batch's records.
 
         Raises
         ------
@@ -39,7 +39,7 @@ class QueueMaker:
         self.made = True
 
     def stop(self) -> None:
-        """Take away what was made; nothing is taken any more.
+        """Delete what was made; later batches are ignored.
 
         Raises
         ------

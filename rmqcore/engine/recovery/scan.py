@@ -251,7 +251,7 @@ class RecoveryScan:
         return place
 
     def _take(self, begin: int, end: int) -> None:
-        """Give `on_batch` what the scan gathered: the records of [begin, end)."""
+        """Call `on_batch` with what the scan gathered: the records of [begin, end)."""
         rows = self._scan.pending_rows
         if rows == 0:
             return

@@ -160,7 +160,7 @@ class _CrcWalk:
 
 
 class _Sink:
-    """Takes batches of the log and compares each record with its queue entry and its index entries."""
+    """Reads batches of the log and compares each record with its queue entry and its index entries."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class RecoverMode:
 
     @classmethod
     def named(cls, name: str, progress: Progress | None = None) -> RecoverMode:
-        """Give the mode of a name.
+        """Return the mode of a name.
 
         Raises
         ------
@@ -52,13 +52,13 @@ class RecoverMode:
     def queues(
         self, config: MessageStoreConfig, *, clean_exit: bool
     ) -> tuple[MessageStoreConfig, bool]:
-        """Give the settings for log and queues, and whether they count as cleanly closed, which a deep one never believes."""
+        """Return the settings for log and queues, and whether these count as cleanly closed; in a deep recovery never."""
         if not self.deep:
             return config, clean_exit
         return config.changed(recover_check_bytes=MAX_OFFSET), False
 
     def index(self, config: MessageStoreConfig, *, clean_exit: bool) -> IndexThoroughness:
-        """Give how much of the index is looked at."""
+        """Return how much of the index is read."""
         if self.deep:
             return IndexThoroughness(True, MAX_OFFSET, MAX_OFFSET, resumes=True)
         if clean_exit:

@@ -109,7 +109,7 @@ def _names_light_queues(message: Message) -> bool:
 
 
 def in_map_order(properties: dict[str, str]) -> dict[str, str]:
-    """Give the properties in the order in which a HashMap of Java has them, after they were put into it in the order given.
+    """Return the properties in the order in which a HashMap of Java has them, after they were put into it in the order given.
 
     Notes
     -----

@@ -112,13 +112,13 @@ class OffsetWaiters:
         self.reached_offset = max(self.reached_offset, phy_offset)
 
     def answer(self) -> None:
-        """Answer all callbacks whose messages are safe."""
+        """Call back all whose messages are safe."""
         reached_offset = self.reached_offset
         while (first := self._waiting[:1]) and first[0][0] <= reached_offset:
             self._tell(first[0], PutMessageStatus.PUT_OK)
 
     def expire(self, now: float) -> float:
-        """Answer all callbacks whose time is over at `now`; return the time at which the next one's will be.
+        """Call back all whose time is over at `now`; returns the time of the next one.
 
         A callback whose messages are safe by then is answered with PUT_OK, however late this thread looks.
         """
@@ -137,7 +137,7 @@ class OffsetWaiters:
         return coming
 
     def end(self) -> None:
-        """Answer all, those whose messages are safe with PUT_OK, the others with UNKNOWN_ERROR, and all later ones at once."""
+        """Call back all, those whose messages are safe with PUT_OK, the others with UNKNOWN_ERROR, and all later ones at once."""
         self.over = True
         self.answer()
         for waiter in list(self._waiting):
@@ -157,7 +157,7 @@ class OffsetWaiters:
             self.end()
 
     def _tell(self, waiter: _Waiter, status: PutMessageStatus) -> None:
-        """Give one its answer, unless it has one, and strike it off the list; in this order, so that no interrupt loses it."""
+        """Call one back, unless it was called, and strike it off the list; in this order, so that no interrupt loses it."""
         callbacks.call(self._note_error, self._name, waiter[2], status)
         self._strike(waiter)
 

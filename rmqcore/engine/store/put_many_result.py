@@ -70,7 +70,7 @@ class PutManyResult:
         return cls(statuses, phy_offsets, queue_offsets, store_timestamps_ms, end_offset, refusal)
 
     def with_status(self, status: PutMessageStatus) -> PutManyResult:
-        """Give the same result, with another status for every message that was stored."""
+        """Return the same result, with another status for every message that was stored."""
         statuses = self.statuses.copy()
         statuses[self.phy_offsets >= 0] = status
         return replace(self, statuses=statuses)

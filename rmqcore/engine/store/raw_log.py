@@ -51,7 +51,7 @@ class RawLog:
         self._lock = Mutex(state.calls)
 
     def read(self, phy_offset: int, max_bytes: int) -> memoryview:
-        """Give bytes of one file, from an offset on."""
+        """Return bytes of one file, from an offset on."""
         self._state.raise_if_closed()
         check_ints(phy_offset=phy_offset, max_bytes=max_bytes)
         phy_offset, max_bytes = index(phy_offset), index(max_bytes)

@@ -273,7 +273,7 @@ class ServedStore:
             raise named(error, check_get, *given) from None
 
     def is_warm_at(self, phy_offset: int) -> bool:
-        """Say whether `lookup` waits for no disk."""
+        """Return whether `lookup` can read without waiting for the disk."""
         self._state.raise_if_closed()
         check_ints(phy_offset=phy_offset)
         inside = 0 <= phy_offset <= MAX_OFFSET
@@ -326,7 +326,7 @@ class ServedStore:
     # ---- the log as bytes
 
     def read_range(self, phy_offset: int, max_bytes: int) -> memoryview:
-        """Give the bytes of the CommitLog from an offset on, as they are: what a slave is sent.
+        """Return the bytes of the CommitLog from an offset on, as they are: the bytes that a slave receives.
 
         Parameters
         ----------

@@ -235,7 +235,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         tags: str | None = None,
         max_bytes: int | None = None,
     ) -> GetResult:
-        """Give messages of a queue from an offset on.
+        """Return messages of a queue from an offset on.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         *,
         index_type: str | None = None,
     ) -> QueryResult:
-        """Give the newest messages with a key, in physical order.
+        """Return the newest messages with a key, in physical order.
 
         Parameters
         ----------
@@ -352,11 +352,11 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
             raise named(error, check_query, *given) from None
 
     def lookup(self, phy_offset: int) -> MessageView | None:
-        """Give the message whose record starts at a CommitLog offset; None when none does."""
+        """Return the message whose record starts at a CommitLog offset; None if no record does."""
         return self._gets.lookup(phy_offset)
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
-        """Give the message with an offset message id; None when no message with just this id is there.
+        """Return the message with an offset message id; None if there is no message with exactly this id.
 
         Raises
         ------
@@ -368,7 +368,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"
     ) -> int:
-        """Give the first queue offset stored at or after a time (LOWER), or the last at or before it (UPPER).
+        """Return the first queue offset stored at or after a time (LOWER), or the last at or before it (UPPER).
 
         Raises
         ------
@@ -382,23 +382,23 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         return self._gets.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Give the CommitLog offset that a queue entry holds; None outside the queue."""
+        """Return the CommitLog offset that a queue entry holds; None outside the queue."""
         return self._gets.phy_offset_of(topic, queue_id, queue_offset)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Give the queue offset of a queue's first message; 0 of a queue that does not exist."""
+        """Return the queue offset of a queue's first message; 0 for an unknown queue."""
         return self._gets.min_offset(topic, queue_id)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Give the queue offset after a queue's last dispatched message; 0 of a queue that does not exist."""
+        """Return the queue offset after a queue's last dispatched message; 0 for an unknown queue."""
         return self._gets.max_offset(topic, queue_id)
 
     def topics(self) -> list[str]:
-        """Give the names of all topics with a queue."""
+        """Return the names of all topics with a queue."""
         return self._gets.topics()
 
     def queues(self) -> list[QueueInfo]:
-        """Give every queue with its offsets, by topic and queue id; each is the pair of these too."""
+        """Return every queue with its offsets, sorted by topic and queue id; each is also the pair of these."""
         return self._gets.queues()
 
     # ---- waiting, and what it does
@@ -416,7 +416,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         return self._dispatch.wait(timeout)
 
     def stats(self) -> dict[str, Any]:
-        """Give the offsets, whether the store has failed, and what went wrong in the background (docs/durability.md)."""
+        """Return the offsets, whether the store has failed, and the errors of the background threads (docs/durability.md)."""
         self._state.raise_if_forked()
         return self._stats.read()
 

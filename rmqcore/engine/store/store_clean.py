@@ -116,7 +116,7 @@ class StoreClean:
         return self._cleaner.round(now_ms, use, trigger, done_up_to, partial(self._pause, pause))
 
     def _pause(self, pause: Pause, milliseconds: int) -> bool:
-        """Answer also whether the store was closed or failed meanwhile."""
+        """Return also whether the store was closed or failed during the pause."""
         return pause(milliseconds) or self._state.closing or self._state.failure is not None
 
     def end(self, release: Callable[[], None]) -> None:

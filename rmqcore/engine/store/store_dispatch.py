@@ -86,7 +86,7 @@ class StoreDispatch:
         return self._follower.step(self.confirm_offset, bell if follow and not self._sync else None)
 
     def _tell(self) -> None:
-        """Tell who listens which queues have new entries; without the lock."""
+        """Call the listeners with the queues that have new entries; without the lock."""
         for found in self._arrivals.untold():
             self._tell_all(found)
 
@@ -95,7 +95,7 @@ class StoreDispatch:
             callbacks.call(self._state.note_error, "on_dispatched", Once(callback), found)
 
     def listen(self, callback: ArrivalCallback) -> Listening:
-        """Tell `callback` which queues get entries from now on."""
+        """Call `callback` with the queues that get entries from now on."""
         check_callables(callback=callback)
         self._state.raise_if_closed()
         listening = self._arrivals.listen(callback)

@@ -22,7 +22,7 @@ from rmqcore.queries.time_search import Boundary, offset_by_time
 
 
 class StoreGet:
-    """Answers questions about places and offsets from log and queues; MessageStore documents the methods."""
+    """Looks up places and offsets in log and queues; MessageStore documents the methods."""
 
     def __init__(self, parts: StoreParts, state: StoreState) -> None:
         self._state = state
@@ -31,7 +31,7 @@ class StoreGet:
         self._root = parts.paths.consumequeue
 
     def lookup(self, phy_offset: int) -> MessageView | None:
-        """Give the message whose record starts at a CommitLog offset."""
+        """Return the message whose record starts at a CommitLog offset."""
         self._state.raise_if_closed()
         try:
             return self._log.view_at(phy_offset) if 0 <= phy_offset <= MAX_OFFSET else None
@@ -39,12 +39,12 @@ class StoreGet:
             raise named(error, _check_lookup, phy_offset) from None
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
-        """Give the message with an offset message id."""
+        """Return the message with an offset message id."""
         view = self.lookup(parse_msg_id(msg_id).phy_offset)
         return view if view is not None and view.msg_id == msg_id.strip().upper() else None
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str) -> int:
-        """Give the queue offset next to a store time."""
+        """Return the queue offset next to a store time."""
         self._state.raise_if_closed()
         check_ints(timestamp_ms=timestamp_ms)
         side = Boundary.of(boundary)
@@ -62,7 +62,7 @@ class StoreGet:
         )
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Give the CommitLog offset that a queue entry holds."""
+        """Return the CommitLog offset that a queue entry holds."""
         self._state.raise_if_closed()
         check_ints(queue_offset=queue_offset)
         queue = self._find(topic, queue_id)
@@ -72,13 +72,13 @@ class StoreGet:
         return None if entry is None else entry[0]
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Give the queue offset of a queue's first message."""
+        """Return the queue offset of a queue's first message."""
         self._state.raise_if_closed()
         queue = self._find(topic, queue_id)
         return 0 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Give the queue offset after a queue's last dispatched message."""
+        """Return the queue offset after a queue's last dispatched message."""
         self._state.raise_if_closed()
         queue = self._find(topic, queue_id)
         return 0 if queue is None else queue.max_offset
@@ -90,12 +90,12 @@ class StoreGet:
             raise named(error, check_place, topic, queue_id) from None
 
     def topics(self) -> list[str]:
-        """Give the names of all topics with a queue."""
+        """Return the names of all topics with a queue."""
         self._state.raise_if_closed()
         return self._queues.topics()
 
     def queues(self) -> list[QueueInfo]:
-        """Give every queue with its offsets."""
+        """Return every queue with its offsets."""
         self._state.raise_if_closed()
         found = ((place, self._queues.find(*place)) for place in self._queues.queues())
         return [

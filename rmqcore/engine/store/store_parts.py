@@ -32,7 +32,7 @@ Settle = Callable[[StorePaths, MessageStoreConfig], MessageStoreConfig]
 
 
 def as_given(_paths: StorePaths, config: MessageStoreConfig) -> MessageStoreConfig:
-    """Take a configuration as it is, whatever the files are."""
+    """Return a configuration as it is, whatever the sizes of the files are."""
     return config
 
 
@@ -183,7 +183,7 @@ class StoreParts:
         self._begin()
 
     def _watched(self, mode: RecoverMode) -> RecoverMode:
-        """Give the mode with a `progress` that may fork: the open of the child ends there."""
+        """Return the mode with a `progress` that may fork: the open ends in the child process."""
         told = mode.progress
         if told is None:
             return mode
@@ -215,7 +215,7 @@ class StoreParts:
             _save_index_end(self.checkpoint, right_ms)
 
     def _begin(self) -> None:
-        """Take appends at the end of the log, and dispatch from where the queues and the index end."""
+        """Accept appends at the end of the log, and dispatch from where the queues and the index end."""
         end_offset = self.recovery.end_phy_offset
         self.log.begin(end_offset)
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.config)

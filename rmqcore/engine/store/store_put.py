@@ -163,6 +163,6 @@ def _copied(messages: Iterable[Message]) -> list[Message]:
 
 
 def _refuse(state: StoreState, _message: object = None) -> PutResult:
-    """Answer a put of a slave: its log grows by what the master sends."""
+    """Refuse a put of a slave: its log grows by what the master sends."""
     state.raise_unless_writable()
     return refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE)

@@ -130,7 +130,7 @@ class StoreScrub:
         self._round = None
 
     def stats(self) -> dict[str, Any]:
-        """Give what was looked at, and what was found."""
+        """Return what was read, and what was found."""
         return {
             "rounds": self._rounds,
             "checked_bytes": self._checked_bytes,

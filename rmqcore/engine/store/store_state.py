@@ -136,17 +136,17 @@ class StoreState:
         return self._no_room or self._no_descriptor
 
     def pause_puts(self, why: str) -> None:
-        """Answer puts with SERVICE_NOT_AVAILABLE until `resume_puts`: a disk has no room. Nothing else changes."""
+        """Refuse puts with SERVICE_NOT_AVAILABLE until `resume_puts`: a disk has no room. Nothing else changes."""
         self._no_room = why
         self._pause_appender()
 
     def resume_puts(self) -> None:
-        """Take puts again: the disks have room."""
+        """Accept puts again: the disks have room."""
         self._no_room = None
         self._pause_appender()
 
     def resume_with_descriptors(self) -> None:
-        """Take puts again that a lack of descriptors has paused.
+        """Accept puts again that a lack of descriptors has paused.
 
         Raises
         ------
@@ -273,7 +273,7 @@ class StoreState:
             self.raise_if_failed()
 
     def raise_refusal(self) -> NoReturn:
-        """Say why a put is refused: the appender calls this once it is stopped."""
+        """Raise the reason why a put is refused: the appender calls this once it is stopped."""
         self.raise_unless_writable()
         raise StoreClosedError(f"{self.root}: the store is being closed")
 
@@ -299,12 +299,12 @@ class StoreState:
             self._answer_waiters()
 
     def _answer_waiters(self) -> None:
-        """Answer all callbacks that still wait, outside of all locks; the close after one that was interrupted does so too."""
+        """Call back all that still wait, outside of all locks; the close after an interrupted one does so too."""
         if self._released:
             self._end_waiters()
 
     def serve_waiters(self) -> None:
-        """Answer the callbacks whose answer is known now, as the threads do; for a store without threads."""
+        """Call back all whose result is known now, as the threads do; for a store without threads."""
         if self.failure is not None:
             self._end_waiters()
             return

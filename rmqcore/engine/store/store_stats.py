@@ -25,7 +25,7 @@ class StoreStats:
         self._dispatch = dispatch
 
     def read(self) -> dict[str, Any]:
-        """Give the offsets, whether the store has failed, and what went wrong in the background."""
+        """Return the offsets, whether the store has failed, and the errors of the background threads."""
         parts, state, dispatch = self._parts, self._state, self._dispatch
         return {
             "min_phy_offset": parts.log.min_offset,

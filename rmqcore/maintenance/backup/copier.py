@@ -112,7 +112,7 @@ class Copier:
         self._tell(size)
 
     def link(self, source: Source, place: str) -> bool:
-        """Give a file that never changes again a second name in the copy; answer whether that could be done."""
+        """Hard-link a file that never changes again into the copy; returns whether the file system allowed it."""
         if not self._links:
             return False
         self._dest.delete(WORKING, missing_ok=True)

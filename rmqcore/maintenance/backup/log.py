@@ -35,7 +35,7 @@ class Watermark:
 
 
 def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
-    """Give the end of the last whole record.
+    """Return the end of the last whole record.
 
     A BLANK behind it is none, nor is a record that fails its CRC, as a crash leaves it: a recovery ends the log before these too.
 

@@ -70,7 +70,7 @@ def open_part(paths: StorePaths, part: Path) -> Folder | None:
 def directories(
     folder: Folder, place: str, skipped: list[str], depth: int = 0
 ) -> Iterator[Directory]:
-    """Give a directory and all below it; what is neither file nor directory is noted."""
+    """Yield a directory and all below it; an entry that is neither file nor directory is noted."""
     if depth > MOST_DEEP:
         raise StoreError(f"{folder.path}: more than {MOST_DEEP} directories lie in each other")
     files: list[str] = []

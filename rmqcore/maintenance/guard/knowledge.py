@@ -178,7 +178,7 @@ def lost_knowledge(
 
 
 def plausible(entries: Entries, log_file_size: int) -> npt.NDArray[np.bool_]:
-    """Tell which queue entries can be those of messages in log files of a size, by their numbers; fillers cannot."""
+    """Return which queue entries can be those of messages in log files of a size, by their numbers; fillers cannot."""
     phy_offsets = entries["phy_offset"].astype(np.int64)
     sizes = entries["msg_size"].astype(np.int64)
     found: npt.NDArray[np.bool_] = (phy_offsets >= 0) & (phy_offsets < FARTHEST)
@@ -249,7 +249,7 @@ def _joined(parts: list[Longs]) -> Longs:
 
 
 def _among(wanted: Longs, parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
-    """Tell which numbers are among those of some arrays, whose order does not matter."""
+    """Return which numbers are among those of some arrays, whose order does not matter."""
     ordered, places = np.unique(wanted, return_inverse=True)
     seen = np.zeros(len(ordered) + 1, bool)
     for part in parts:

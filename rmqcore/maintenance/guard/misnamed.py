@@ -103,7 +103,7 @@ class _HeldLog:
         self._stops = np.maximum.accumulate(np.array([stop for _, stop in lost], np.int64))
 
     def holds(self, phy_offsets: Longs) -> npt.NDArray[np.bool_]:
-        """Tell which numbers are offsets of bytes that the log has and that are not lost."""
+        """Return which numbers are offsets of bytes that the log has and that are not lost."""
         first, end = self._files[0].file_from_offset, self._files[-1].end_offset
         held: npt.NDArray[np.bool_] = (phy_offsets >= first) & (phy_offsets < end)
         if len(self._starts):

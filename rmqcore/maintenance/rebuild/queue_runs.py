@@ -85,7 +85,7 @@ class QueueRuns:
         return len(self._further) >= MOST_WAITING * _NUMBERS
 
     def of(self, scan: ColumnScan, batch: Batch) -> Iterator[Run]:
-        """Give the runs of a batch: of the records that have a queue entry, and of the further entries noted before."""
+        """Return the runs of a batch: of the records that have a queue entry, and of the further entries noted before."""
         self.hold(scan, batch)
         return self.held()
 
@@ -116,7 +116,7 @@ class QueueRuns:
         return self._held_rows >= MOST_HELD or self._name_bytes > MOST_NAME_BYTES
 
     def held(self) -> Iterator[Run]:
-        """Give the runs of all batches that were held, and forget them."""
+        """Yield the runs of all held batches, and forget them."""
         held, rows = self._held, self._held_rows
         self._held, self._held_rows = [], 0
         if rows:

@@ -43,7 +43,7 @@ def retention(
     bytes_per_second: float | None = None,
     progress: Progress | None = None,
 ) -> RetentionReport:
-    """Say which files of the CommitLog will be deleted when and why, and what consumer groups would lose unread.
+    """Forecast which files of the CommitLog will be deleted when and why, and what consumer groups would lose unread.
 
     The rules are those of an open store, asked with a clock that runs ahead and a disk that fills at the rate at which the log
     was written. Nothing is written; the store may be in use.

@@ -28,12 +28,12 @@ RULES = (
 
 
 def rule_settings(config: MessageStoreConfig) -> dict[str, Any]:
-    """Give the values of these settings, by Java's names."""
+    """Return the values of these settings, by Java's names."""
     return {java_name(name): getattr(config, name) for name in RULES}
 
 
 def changed_rules(config: MessageStoreConfig, what_if: Mapping[str, object]) -> MessageStoreConfig:
-    """Give a configuration with other values.
+    """Return a configuration with other values.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _unknown(key: str) -> str:
 
 
 def odd_rules(config: MessageStoreConfig) -> list[str]:
-    """Say which ratios count as another one, or are out of order."""
+    """Return sentences about ratios that count as another one, or are out of order."""
     rules, notes = CleanRules(config), []
     taken = {
         "disk_max_used_space_ratio": rules.most_used,

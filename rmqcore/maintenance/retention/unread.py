@@ -30,7 +30,7 @@ class Position:
 def positions(
     paths: StorePaths, offsets: ConsumerOffsets, log_min: int, log_end: int
 ) -> Iterator[Position]:
-    """Give the positions of all groups in the queues that are there, by topic and queue."""
+    """Yield the positions of all groups in existing queues, by topic and queue."""
     by_queue: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
     for group, queues in offsets.groups.items():
         for queue, queue_offset in queues.items():
@@ -52,7 +52,7 @@ def positions(
 def unread_forecast(
     positions: Iterable[Position], files: tuple[FileForecast, ...]
 ) -> tuple[UnreadForecast, ...]:
-    """Say for each position what goes, when these files go; those that lose first come first."""
+    """Forecast for each position which messages are deleted unread with these files; those that lose first come first."""
     going = [file for file in files if file.goes_at_ms is not None]
     kept_from = going[-1].file_from_offset + going[-1].size if going else 0
     found = [

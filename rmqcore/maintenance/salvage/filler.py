@@ -25,7 +25,7 @@ WITH_CRC = LEAST + PROP_CRC_SIZE
 
 
 def fillers(begin: int, end: int, store_timestamp_ms: int) -> Iterator[tuple[int, bytes]]:
-    """Give pieces of records that fill [begin, end) of one file, and where they lie; what lies between them is zeros.
+    """Yield pieces of records that fill [begin, end) of one file, and their offsets; the bytes between them are zeros.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class NewLog:
         *,
         last: int,
     ) -> None:
-        """Take sound records from a file of the old log, after whatever has to stand for what lies before them.
+        """Copy sound records from a file of the old log, after the fillers that stand for what lies before them.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ from rmqcore.maintenance.rebuild.rebuild import WORKING
 
 @contextmanager
 def new_store(target_path: Path, source_root: Path) -> Iterator[Folder]:
-    """Give a working folder, whose parts become those of the new store when the block ends.
+    """Yield a working folder, whose parts become those of the new store when the block ends.
 
     Parameters
     ----------

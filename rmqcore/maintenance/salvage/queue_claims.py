@@ -124,7 +124,7 @@ class _Contested:
         self._entry_of = entry_of
 
     def add(self, run: Run) -> None:
-        """Take the next run of the log."""
+        """Add the next run of the log."""
         if not 0 <= run.first <= self._most:
             self._put_aside(run, IMPOSSIBLE)
             return

@@ -67,7 +67,7 @@ class LostLog:
     file_size: int
 
     def has(self, entries: Entries) -> list[int]:
-        """Give the numbers of those entries that lead into what is lost, one behind the other."""
+        """Return the numbers of the entries that point into lost ranges, ascending."""
         found = []
         before = -1
         phy_offsets = entries["phy_offset"].astype(np.int64)
@@ -89,7 +89,7 @@ class LostLog:
 def missing_messages(
     paths: StorePaths, claims: QueueClaims, lost: LostLog
 ) -> Iterator[MissingMessages]:
-    """Give what lacks, queue by queue.
+    """Yield the missing messages, queue by queue.
 
     Between two records of a queue each queue offset had a message, unless the old queue has a filler there: then it was known
     before that the log does not have it. Before the first and behind the last one the old queue's entries tell.
@@ -115,7 +115,7 @@ def missing_messages(
 def unserved_messages(
     new: StorePaths, claims: QueueClaims, log_begin: int
 ) -> Iterator[MissingMessages]:
-    """Give messages of the new store that nobody is given who asks by queue offset.
+    """Yield messages of the new store that no consumer receives by queue offset.
 
     A broker looks for the begin of a queue by halves, in the queue's first file, among the CommitLog offsets of entries. Fillers
     in a hole lead to 0: where it meets one, it takes all entries before for those of expired messages.

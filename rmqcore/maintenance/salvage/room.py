@@ -18,7 +18,7 @@ from rmqcore.offline.log.log_files import LogFile
 
 
 def check_room(working: Folder, files: Iterable[LogFile], paths: StorePaths) -> int:
-    """Give the bytes that a new store takes, about: those that log and index of the old one occupy.
+    """Return the approximate bytes of a new store: those that log and index of the old one occupy.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class Difference:
 
 
 def lacking(sides: tuple[Side, Side]) -> list[tuple[int, int, str]]:
-    """Give the ranges that one side alone has."""
+    """Return the ranges that only one side has."""
     left, right = (side.ranges() for side in sides)
     return [
         *((*found, "missing_right") for found in minus(left, right)),
@@ -48,7 +48,7 @@ def lacking(sides: tuple[Side, Side]) -> list[tuple[int, int, str]]:
 def differences(
     found: Iterable[tuple[int, int, str]], sides: tuple[Side, Side]
 ) -> list[Difference]:
-    """Give ranges in order, neighbours of a kind as one, with the files that they begin in."""
+    """Return ranges in order, neighbours of a kind as one, with the files that they begin in."""
     return [_named(one, sides) for one in joined(list(found))]
 
 

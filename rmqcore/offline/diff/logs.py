@@ -110,7 +110,7 @@ class LogsDiff:
             return []
 
     def _add(self, found: list[tuple[int, int, str]]) -> None:
-        """Take ranges in; the first may go on where the last one ended."""
+        """Add ranges; the first may continue where the last one ended."""
         last = self.ranges[-1:]
         merged = joined([*last, *found])
         self.count += len(merged) - len(last)

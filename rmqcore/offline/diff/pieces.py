@@ -33,7 +33,7 @@ class BytesTask:
 
 
 def differing_pieces(task: BytesTask) -> list[Range]:
-    """Give where the two files differ: in each piece of 64 KiB from the first to the last byte that differs."""
+    """Return where the two files differ: in each piece of 64 KiB from the first to the last byte that differs."""
     found: list[Range] = []
     for start, left, right in _windows(task):
         if _equal(left, right):
@@ -102,7 +102,7 @@ class UnitsTask:
 
 
 def differing_units(task: UnitsTask) -> list[tuple[int, int, str]]:
-    """Give the ranges of records and damage that differ, with the kind of difference."""
+    """Return the ranges of records and damage that differ, with the kind of difference."""
     left = FileUnits.of_all(task.left, task.left_shape)
     right = FileUnits.of_all(task.right, task.right_shape)
     cells = Cells(left, right, task.edges)
@@ -115,7 +115,7 @@ def differing_units(task: UnitsTask) -> list[tuple[int, int, str]]:
 
 
 def joined(ranges: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Give ranges in order, each once; neighbours of the same kind become one range."""
+    """Return ranges in order, each once; neighbours of the same kind become one range."""
     found: list[tuple[int, int, str]] = []
     for start, end, kind in sorted(ranges):
         if found and found[-1][2] == kind and start <= found[-1][1]:

@@ -42,7 +42,7 @@ class Side:
         return cls(used, shape, ends)
 
     def ranges(self) -> list[Range]:
-        """Give the ranges that the store has; neighbouring files make one range."""
+        """Return the ranges that the store has; neighbouring files make one range."""
         found: list[Range] = []
         for file, end in zip(self.files, self.ends, strict=True):
             start = file.file_from_offset
@@ -54,13 +54,13 @@ class Side:
         return found
 
     def file_at(self, phy_offset: int) -> LogFile:
-        """Give the file that holds a byte of the store."""
+        """Return the file that holds a byte of the store."""
         starts = [file.file_from_offset for file in self.files]
         return self.files[bisect_right(starts, phy_offset) - 1]
 
 
 def open_ended(files: Sequence[LogFile]) -> list[tuple[LogFile, LogShape]]:
-    """Give the files whose contents only a walk finds the end of: the file in which the log ends, and short files."""
+    """Return the files whose end only a walk finds: the file in which the log ends, and short files."""
     shape = LogShape.of(list(files))
     return [
         (file, shape)
@@ -71,7 +71,7 @@ def open_ended(files: Sequence[LogFile]) -> list[tuple[LogFile, LogShape]]:
 
 
 def minus(first: Iterable[Range], second: Sequence[Range]) -> list[Range]:
-    """Give what `first` covers and `second` does not; both are ascending and disjoint."""
+    """Return what `first` covers and `second` does not; both are ascending and disjoint."""
     found: list[Range] = []
     for start, end in first:
         at = start
@@ -87,7 +87,7 @@ def minus(first: Iterable[Range], second: Sequence[Range]) -> list[Range]:
 
 
 def in_both(first: Sequence[Range], second: Sequence[Range]) -> list[Range]:
-    """Give what both cover."""
+    """Return what both cover."""
     return minus(first, minus(first, second))
 
 

@@ -95,7 +95,7 @@ class FileUnits:
 
 
 def content_end(tail: tuple[LogFile, LogShape]) -> int:
-    """Give the CommitLog offset at which the contents of a file end: `FileUnits.end_phy_offset`, without looking at bodies."""
+    """Return the CommitLog offset at which the contents of a file end: `FileUnits.end_phy_offset`, without reading bodies."""
     file, shape = tail
     damage: list[DamageRange] = DamageList()
     blank_end = 0
@@ -136,13 +136,13 @@ class Cells:
         ]
 
     def of(self, positions: Offsets) -> set[int]:
-        """Give the numbers of the cells that hold these positions: CommitLog offsets that both sides have."""
+        """Return the numbers of the cells that hold these positions: CommitLog offsets that both sides have."""
         for start, end in self._padding:
             positions = positions[(positions < start) | (positions >= end)]
         return set((np.searchsorted(self._bounds, positions, side="right") - 1).tolist())
 
     def ranges(self, cells: Iterable[int]) -> list[tuple[int, int, str]]:
-        """Give start, end and kind of cells that differ."""
+        """Return start, end and kind of cells that differ."""
         found: list[tuple[int, int, str]] = []
         for cell in sorted(cells):
             start, end = int(self._bounds[cell]), int(self._bounds[cell + 1])

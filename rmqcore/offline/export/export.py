@@ -212,7 +212,7 @@ def export(
 def _reader_of(
     store: StoreReader | str | os.PathLike[str], storage_options: StorageOptions | None
 ) -> Iterator[StoreReader]:
-    """Give the reader itself, or one that is closed at the end."""
+    """Yield the reader itself, or one that is closed at the end."""
     if isinstance(store, StoreReader):
         if storage_options:
             raise ValueError(

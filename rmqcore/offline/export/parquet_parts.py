@@ -75,7 +75,7 @@ class ParquetParts:
             self._distribute()
 
     def _distribute(self, *, last: bool = False) -> None:
-        """Give every partition its rows of the chunk; rows of the `last` chunk do not wait for more."""
+        """Pass every partition its rows of the chunk; rows of the `last` chunk do not wait for more."""
         import pyarrow as pa
 
         for partition, rows in self._chunk.take():
@@ -152,7 +152,7 @@ class RowChunk:
         return self._byte_count >= self._most_bytes or added > LONG_BYTES
 
     def take(self) -> Iterator[tuple[Partition, pa.RecordBatch]]:
-        """Give the rows of the chunk by partition, in their order; the chunk is empty then."""
+        """Yield the rows of the chunk by partition, in their order; the chunk is empty afterwards."""
         import pyarrow as pa
 
         if not self._batches:
@@ -189,7 +189,7 @@ class _Spills:
         return size
 
     def take(self, partition: Partition) -> list[pa.RecordBatch]:
-        """Give the rows of a partition, at most a row group, and remove its file."""
+        """Return the rows of a partition, at most a row group, and remove its file."""
         if partition not in self._files:
             return []
         number, _ = self._files.pop(partition)
@@ -225,7 +225,7 @@ def known_days(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.RecordBatch]]:
-    """Give the rows of a batch by partition, in their order."""
+    """Return the rows of a batch by partition, in their order."""
     import pyarrow as pa
 
     topics = batch.column("topic").dictionary_encode()

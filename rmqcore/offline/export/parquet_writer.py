@@ -38,7 +38,7 @@ NOT_SORTED_BY = {"body", "properties", "keys"}
 
 
 def rows_a_step(rows: int, byte_count: int) -> int:
-    """Give the rows after which a page may end, of rows that are about as long as those in a first row group.
+    """Return the number of rows after which a page may end, for rows about as long as those of the first row group.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ class ExportTarget:
 
 
 def part_places(folder: Folder) -> Iterator[str]:
-    """Give the places ``topic=*/day=*/part-*`` and ``topic_dir=*/day=*/part-*`` of what lies in a folder.
+    """Yield the places ``topic=*/day=*/part-*`` and ``topic_dir=*/day=*/part-*`` of the files in a folder.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class Known:
 
 
 def among(column: str, values: Collection[Any]) -> Known | None:
-    """Give what is known of messages whose column is one of some values; None where the scan cannot help.
+    """Return what is known of messages whose column has one of some values; None if the scan cannot help.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def among(column: str, values: Collection[Any]) -> Known | None:
 
 
 def between(column: str, least: int | None, most: int | None) -> Conditions | None:
-    """Give the conditions of a column of whole numbers between two of them, both inclusive; None for other columns.
+    """Return the conditions for a column of whole numbers between two of them, both inclusive; None for other columns.
 
     Numbers of more than 64 bits are cut to 64, which loses no message.
     """

@@ -39,12 +39,12 @@ class StoreFrames(ABC):
     def batches(
         self, columns: Iterable[str] | None = None, **options: Unpack[BatchOptions]
     ) -> BatchStream:
-        """Give the messages as columns, a stream of Arrow record batches."""
+        """Return the messages as columns, a stream of Arrow record batches."""
 
     def to_arrow(
         self, columns: Iterable[str] | None = None, **options: Unpack[BatchOptions]
     ) -> pa.Table:
-        """Give the messages as a ``pyarrow.Table``, over the memory of the batches.
+        """Return the messages as a ``pyarrow.Table``, over the memory of the batches.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class StoreFrames(ABC):
     def to_polars(
         self, columns: Iterable[str] | None = None, **options: Unpack[BatchOptions]
     ) -> pl.DataFrame:
-        """Give the messages as a ``polars.DataFrame``; `rmqcore.scan` gives a LazyFrame, which reads what its query needs.
+        """Return the messages as a ``polars.DataFrame``; `rmqcore.scan` returns a LazyFrame, which reads what its query needs.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class StoreFrames(ABC):
     def to_pandas(
         self, columns: Iterable[str] | None = None, **options: Unpack[BatchOptions]
     ) -> pd.DataFrame:
-        """Give the messages as a ``pandas.DataFrame``; ``properties`` are dicts.
+        """Return the messages as a ``pandas.DataFrame``; ``properties`` are dicts.
 
         Parameters
         ----------

@@ -77,7 +77,7 @@ def broker_start(
 
 
 def _first_cut(log: LogAudit, damaged: DamageRange) -> int | None:
-    """Give the first place in a damaged range where a start ends the log; None where it passes over all of it.
+    """Return the first place in a damaged range where a broker's start ends the log; None if the start passes over all of it.
 
     It asks for no PHYSICALOFFSET, and for no BODYCRC of an empty body.
     """
@@ -93,7 +93,7 @@ def _first_cut(log: LogAudit, damaged: DamageRange) -> int | None:
 def _recovers_from(
     log: LogAudit, checkpoint: StoreCheckpoint, dispatched_end: int, *, unclean: bool
 ) -> int:
-    """Give the newest file whose first record is old enough; the oldest of the last ten files when no file is."""
+    """Return the newest file whose first record is old enough; the oldest of the last ten files if no file is."""
     files = log.files[-RECOVER_FILES:]
     for file in reversed(files):
         first = log.record(file.file_from_offset, most_whole=MOST_WHOLE)

@@ -43,7 +43,7 @@ class FreshDamage(DamageList):
 
 
 class DamageAudit:
-    """Takes what a walk reports, so that the walk's own list stays short.
+    """Collects the damage that a walk reports, so that the walk's own list stays short.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ FIRST_ENTRIES = 50_000
 
 
 class WrongEntries:
-    """Says of each such entry what is wrong, and whether it has an innocent reason.
+    """Judges each such entry: what is wrong, and whether it has an innocent reason.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class Runs:
     starts: Int64
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Give each run's key, start and end in `rows`."""
+        """Yield each run's key, start and end in `rows`."""
         ends = np.append(self.starts[1:], len(self.rows)).tolist()
         return zip(self.key[self.starts].tolist(), self.starts.tolist(), ends, strict=True)
 

@@ -75,7 +75,7 @@ class IndexFileInfo(Report):
         return max(self.index_count - 1, 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the fields by name."""
+        """Return the fields by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -133,7 +133,7 @@ class IndexFileReader:
         return max(0, (self.size - self._entry_pos(0)) // INDEX_ENTRY_SIZE)
 
     def problem(self) -> str | None:
-        """Say why entries of the file cannot be found; None if nothing shows that. An empty file has none.
+        """Return why entries of the file cannot be found; None if nothing shows that. An empty file has none.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class IndexFileReader:
         return None
 
     def info(self) -> IndexFileInfo:
-        """Give what the header says."""
+        """Return the contents of the header."""
         return IndexFileInfo(
             self.path.name,
             self.size,
@@ -171,7 +171,7 @@ class IndexFileReader:
     def find(
         self, key_hash: int, begin_ms: int = 0, end_ms: int = MAX_OFFSET, limit: int = 64
     ) -> list[int]:
-        """Give phy offsets of entries with a key hash, newest first, at most `limit`.
+        """Return the phy offsets of entries with a key hash, newest first, at most `limit`.
 
         Their times, in whole seconds after the file's begin, lie between `begin_ms` and `end_ms`, both
         included. The chain ends where a step does not lead to an older entry, so damage cannot make it a loop.
@@ -246,5 +246,5 @@ def find_index_files(
 
 
 def list_index_files(paths: StorePaths) -> list[IndexFileInfo]:
-    """Give what each index file of a store says about itself, oldest first."""
+    """Return the header of each index file of a store, oldest first."""
     return [reader.info() for reader in find_index_files(paths)]

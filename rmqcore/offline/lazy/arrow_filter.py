@@ -39,7 +39,7 @@ _FORMAT, _FILES = ds.IpcFileFormat(), fs.LocalFileSystem()  # no file is opened
 
 
 def conditions_of(given: pc.Expression, schema: pa.Schema) -> Conditions:
-    """Give conditions that hold for every message for which a filter is true.
+    """Return conditions that hold for every message for which a filter is true.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class _Filter:
         return None
 
     def passes(self, *known: pc.Expression) -> list[bool]:
-        """Tell, for each of some expressions, whether a row of which that holds may pass."""
+        """Return, for each of some expressions, whether a row for which it holds may pass."""
         fragments = [
             _FORMAT.make_fragment(str(number), _FILES, partition_expression=one)
             for number, one in enumerate(known)

@@ -24,7 +24,7 @@ class Connection(Protocol):
         """Make a view."""
 
     def view(self, view_name: str, /) -> duckdb.DuckDBPyRelation:
-        """Give a view."""
+        """Return a view."""
 
 
 def duckdb_view(

@@ -24,7 +24,7 @@ _PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
 
 
 def conditions_of(predicate: pl.Expr, depth: int = 0) -> Conditions:
-    """Give conditions that hold for every message for which a predicate is true.
+    """Return conditions that hold for every message for which a predicate is true.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ def scan(
     on_damage: OnDamage | None = None,
     **wanted: Unpack[Wanted],
 ) -> pl.LazyFrame:
-    """Give a store as a ``polars.LazyFrame`` that reads what its query needs, batch by batch.
+    """Return a store as a ``polars.LazyFrame`` that reads what its query needs, batch by batch.
 
     Only the columns that a query names are built. Of its conditions those on ``topic``, ``queue_id``, ``tags``, ``uniq_key``,
     ``keys`` (``list.contains``), ``phy_offset`` and the store time are tested by the scan before it builds a row, and ``head``
@@ -100,7 +100,7 @@ class _Source:
         n_rows: int | None,
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
-        """Give the rows for which a predicate is true, of the first `n_rows` of all."""
+        """Return the rows for which a predicate is true, among the first `n_rows` of all."""
         return SCANS.watched(self._frames(with_columns, predicate, n_rows, batch_size))
 
     def _frames(

@@ -42,7 +42,7 @@ class Scans:
             raise ProcessEndsError
 
     def watched(self, items: Generator[Item]) -> Generator[Item]:
-        """Give what a generator gives, until the process ends."""
+        """Yield the items of a generator, until the process ends."""
         with closing(items):
             while self._begun():
                 try:
@@ -54,7 +54,7 @@ class Scans:
                 yield item
 
     def end(self) -> None:
-        """Tell all to end, and wait until none is left."""
+        """Ask all to end, and wait until none is left."""
         with self._changed:
             self._ending = True
             self._changed.wait_for(lambda: self._going_on <= 0, LONGEST_WAIT)

@@ -38,7 +38,7 @@ class StoreDataset(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no t
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
         **_options: Any,
     ) -> StoreScanner:
-        """Give a scanner of some columns of the rows that pass a filter."""
+        """Return a scanner of some columns of the rows that pass a filter."""
         names = self.schema.names if columns is None else columns
         return StoreScanner(self._rows, self.schema, names, filter)
 
@@ -66,7 +66,7 @@ class StoreScanner:
         self.projected_schema = pa.schema([schema.field(name) for name in names])
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Give the rows, batch by batch, as they are asked for."""
+        """Return the rows, batch by batch, as they are asked for."""
         return pa.RecordBatchReader.from_batches(
             self.projected_schema, SCANS.watched(self._batches())
         )

@@ -66,7 +66,7 @@ class StoreRows:
     def batches(
         self, columns: Iterable[str], narrowed: Conditions, *, batch_rows: int = BATCH_ROWS
     ) -> Generator[Batch]:
-        """Give batches of columns of the messages that also meet `narrowed`.
+        """Yield batches of columns of the messages that also meet `narrowed`.
 
         Several scans may go on at a time, each in a thread of its own; `SCANS` watches what is made of them.
         """

@@ -82,17 +82,17 @@ class Conditions:
         )
 
     def keywords(self) -> dict[str, Any]:
-        """Give the fields that are not None as keywords, for `StoreReader.messages` and the like."""
+        """Return the fields that are not None as keywords, for `StoreReader.messages` and the like."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in given.items() if value is not None}
 
     def native(self) -> Filter | None:
-        """Give the filter for the scan; None when every message is accepted."""
+        """Return the filter for the scan; None if every message is accepted."""
         given = self.keywords()
         return Filter(**given) if given else None
 
     def and_also(self, other: Self) -> Self:
-        """Give conditions under which both hold, except that only one set of keys is kept: a message has many keys."""
+        """Return conditions under which both hold, except that only one set of keys is kept: a message has many keys."""
         return type(self)(
             _common(self.topics, other.topics),
             _common(self.queue_ids, other.queue_ids),
@@ -105,7 +105,7 @@ class Conditions:
         )
 
     def either(self, other: Self) -> Self:
-        """Give conditions that hold wherever one of the two does; they may hold for more messages.
+        """Return conditions that hold wherever one of the two does; they may hold for more messages.
 
         A field limits the answer only where both have it.
         """
@@ -121,7 +121,7 @@ class Conditions:
         )
 
     def overlaps(self, damage: DamageRange) -> bool:
-        """Tell whether a damaged range lies, at least partly, in the range of CommitLog offsets."""
+        """Return whether a damaged range lies, at least partly, in the range of CommitLog offsets."""
         start, end = self.start_phy_offset, self.end_phy_offset
         return (start is None or damage.end_phy_offset > start) and (
             end is None or damage.start_phy_offset < end

@@ -28,7 +28,7 @@ class DLedgerWindow(SearchWindow):
     _heads: Skips | None = None
 
     def feed(self, feed: Feed, pos: int, **checks: Any) -> Place:
-        """Give a scan the records of the window, as `LogWindow.feed`; the mark of a file's end is its BLANK."""
+        """Feed a scan the records of the window, as `LogWindow.feed`; the mark of a file's end is its BLANK."""
         given = checks.get("skips")
         if given is None:
             if self._heads is None:

@@ -37,13 +37,13 @@ class LongRowScan:
         return int(self._columns.pending_rows or self._views.pending_rows)
 
     def take(self) -> Batch | list[MessageView]:
-        """Give what was filled, and begin anew."""
+        """Return the rows read so far, and start anew."""
         return self._views.take() if self._views.pending_rows else self._columns.take()
 
     def feed(
         self, buf: Any, length: int, pos: int, phy_offset: int, end_offset: int, **checks: Any
     ) -> Place:
-        """Take the records from `pos` on; see `ColumnScan.feed`."""
+        """Read the records from `pos` on; see `ColumnScan.feed`."""
         if length <= self._most_whole:
             return self._columns.feed(buf, length, pos, phy_offset, end_offset, **checks)
         if self._columns.pending_rows:  # rows keep their order

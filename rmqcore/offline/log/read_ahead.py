@@ -51,7 +51,7 @@ class ReadAhead:
             )
 
     def take(self, pos: int, old: bytearray) -> tuple[bytearray, int] | None:
-        """Give the buffer with the block at `pos`, which lies from CARRY on, and its bytes; None when it was not read.
+        """Return the buffer with the block at `pos`, which lies from CARRY on, and its bytes; None if it was not read.
 
         `old` is used for the next block, unless it had to grow for a large record.
         """

@@ -66,7 +66,7 @@ class HeaderScan:
         trusted: int = -1,
         skips: Skips | None = None,
     ) -> Place:
-        """Take the records from `pos` on; see `ColumnScan.feed`."""
+        """Read the records from `pos` on; see `ColumnScan.feed`."""
         return self._scan.feed(
             buf, length, pos, phy_offset, end_offset, check_crc=False, trusted=trusted, skips=skips
         )
@@ -75,7 +75,7 @@ class HeaderScan:
 def stored(
     file: LogFile, shape: LogShape, *, start: int | None = None, most: int = 65536
 ) -> Generator[Stored]:
-    """Give the records of a file, at most so many at a time.
+    """Yield the records of a file, in groups of limited size.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ def stored(
 
 
 def first_stored(file: LogFile, shape: LogShape, start: int | None = None) -> Stored | None:
-    """Give the first record of a file, or the first that begins at a CommitLog offset or behind it."""
+    """Return the first record of a file, or the first that begins at a CommitLog offset or behind it."""
     with closing(stored(file, shape, start=start, most=1)) as found:
         return next(found, None)
 
 
 def last_stored(file: LogFile, shape: LogShape) -> Stored | None:
-    """Give the last records of a file; its end is read, and more of it only where no record lies there."""
+    """Return the last record of a file; its end is read, and more of it only if no record lies there."""
     behind = LAST_BYTES
     while True:
         start = max(file.file_from_offset, file.end_offset - behind)

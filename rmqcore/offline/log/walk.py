@@ -55,10 +55,10 @@ class Sink(Protocol[Rows]):
         trusted: int = -1,
         skips: Skips | None = None,
     ) -> Place:
-        """Take the records from `pos` on; see `ColumnScan.feed`."""
+        """Read the records from `pos` on; see `ColumnScan.feed`."""
 
     def take(self) -> Rows:
-        """Give what was filled, and begin anew."""
+        """Return the rows read so far, and start anew."""
 
 
 class LogEnd(Protocol):

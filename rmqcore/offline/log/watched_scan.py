@@ -35,7 +35,7 @@ class WatchedScan:
         return self._columns.pending_rows
 
     def take(self) -> Batch:
-        """Give what was filled, and begin anew."""
+        """Return the rows read so far, and start anew."""
         return self._columns.take()
 
     def feed(
@@ -49,7 +49,7 @@ class WatchedScan:
         trusted: int = -1,
         skips: Skips | None = None,
     ) -> Place:
-        """Take the records from `pos` on; see `ColumnScan.feed`."""
+        """Read the records from `pos` on; see `ColumnScan.feed`."""
         place = self._columns.feed(
             buf, length, pos, phy_offset, end_offset, trusted=trusted, skips=skips
         )

@@ -118,7 +118,7 @@ class BatchQueue(QueueFiles):
         return [(base, end - base) for base, end in zip(self.first_bases, ends, strict=True)]
 
     def batches(self, queue_offset: int) -> Iterator[np.void]:
-        """Give the entries from the one on that holds a queue offset: the one with the greatest base at or before it."""
+        """Yield the entries from the one that holds a queue offset on: the one with the greatest base at or before it."""
         at = max(0, bisect_right(self.first_bases, queue_offset) - 1)
         for number, file in enumerate(self.batch_files[at:]):
             start = self._place_in(file, queue_offset) if number == 0 else 0
@@ -138,7 +138,7 @@ class BatchQueue(QueueFiles):
         return max(0, low - 1)
 
     def units(self, start: int, stop: int) -> Iterator[Unit]:
-        """Give the batches that hold messages of queue offsets [start, stop)."""
+        """Yield the batches that hold messages of queue offsets [start, stop)."""
         for entry in self.batches(start):
             base, size = int(entry["base_offset"]), int(entry["batch_size"])
             if base >= stop or size <= 0 or int(entry["msg_size"]) <= 0:
@@ -153,7 +153,7 @@ class BatchQueue(QueueFiles):
                 )
 
     def entries(self, start: int, count: int) -> Entries:
-        """Give an entry of an ordinary queue for each queue offset, that of its record; fewer at the end."""
+        """Return an entry of an ordinary queue for each queue offset, that of its record; fewer at the end."""
         rows = []
         for unit in self.units(start, start + count):
             row = unit.phy_offset, unit.msg_size, unit.tags_code
@@ -162,7 +162,7 @@ class BatchQueue(QueueFiles):
         return np.array(rows, CQ_DTYPE)
 
     def get_ends_at(self, queue_offset: int) -> int | None:
-        """Give the queue offset at which one read of a get ends: the first message of the next file."""
+        """Return the queue offset at which one read of a get ends: the first message of the next file."""
         if not self.batch_files:
             return None
         following = bisect_right(self.first_bases, queue_offset)
@@ -171,7 +171,7 @@ class BatchQueue(QueueFiles):
         )
 
     def get_behind_missing(self, queue_offset: int) -> int:
-        """Give the queue offset of the next file's first message; the queue's end without one."""
+        """Return the queue offset of the next file's first message; the queue's end without one."""
         following = bisect_right(self.first_bases, queue_offset)
         return (
             self.first_bases[following] if following < len(self.first_bases) else self.max_offset()
@@ -205,7 +205,7 @@ class BatchQueue(QueueFiles):
 
 
 def sound_entries(entries: Entries) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Tell which entries a broker takes for entries. Source: RocketMQ 5.5.0 BatchConsumeQueue#recover."""
+    """Return which entries a broker takes for entries. Source: RocketMQ 5.5.0 BatchConsumeQueue#recover."""
     sound: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
         (entries["phy_offset"] >= 0)
         & (entries["msg_size"] > 0)

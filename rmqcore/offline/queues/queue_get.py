@@ -53,7 +53,7 @@ class QueueGet:
     def run(
         self, queue_offset: int, most: int, tags: TagFilter, most_bytes: int
     ) -> OfflineGetResult:
-        """Answer from `queue_offset` on; the numbers are those of `messages_of_get` and `bytes_of_get`."""
+        """Get from `queue_offset` on; the numbers are those of `messages_of_get` and `bytes_of_get`."""
         if self.end == 0:
             return self._result(GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
         if queue_offset < self.start:
@@ -148,5 +148,5 @@ class _Batch:
         self._count += count
 
     def status(self, otherwise: GetMessageStatus) -> GetMessageStatus:
-        """Give FOUND once a message was found, whatever the later entries are; before that `otherwise`."""
+        """Return FOUND once a message was found, whatever the later entries are; before that `otherwise`."""
         return GetMessageStatus.FOUND if self.messages else otherwise

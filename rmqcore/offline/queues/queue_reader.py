@@ -144,7 +144,7 @@ class QueueFiles:
         return self.file_size // CQ_STORE_UNIT_SIZE
 
     def file_of(self, queue_offset: int) -> QueueFile | None:
-        """Give the file that holds an entry; None when it is missing or too short."""
+        """Return the file that holds an entry; None if it is missing or too short."""
         at = bisect_right(self.files, queue_offset, key=lambda file: file.first_offset) - 1
         if at < 0 or queue_offset - self.files[at].first_offset >= self.files[at].entry_count:
             return None
@@ -168,18 +168,18 @@ class QueueFiles:
         return unpack_cq_entries(b"".join(parts)) if parts else np.empty(0, CQ_DTYPE)
 
     def units(self, start: int, stop: int) -> Iterator[Unit]:
-        """Give the records of queue offsets [start, stop), as far as their entries are there."""
+        """Yield the records of queue offsets [start, stop), as far as their entries exist."""
         rows = self.entries(start, stop - start).tolist()
         for next_offset, (phy_offset, msg_size, tags_code) in enumerate(rows, start + 1):
             yield Unit(next_offset, phy_offset, msg_size, tags_code, 1)
 
     def phy_offset(self, queue_offset: int) -> int:
-        """Give the CommitLog offset that an entry holds; -1 where no entry lies."""
+        """Return the CommitLog offset that an entry holds; -1 if there is no entry."""
         entry = self.entries(queue_offset, 1)
         return int(entry["phy_offset"][0]) if len(entry) else -1
 
     def get_ends_at(self, queue_offset: int) -> int | None:
-        """Give the queue offset at which one read of a get ends: a file's end.
+        """Return the queue offset at which one read of a get ends: a file's end.
 
         None when the file is missing, or too short to have the entry.
 
@@ -189,7 +189,7 @@ class QueueFiles:
         return None if file is None else file.first_offset + file.entry_count
 
     def get_behind_missing(self, queue_offset: int) -> int:
-        """Give the queue offset from which a consumer continues behind an entry that is missing: where the next file starts.
+        """Return the queue offset from which a consumer continues behind a missing entry: where the next file starts.
 
         Source: RocketMQ 5.5.0 ConsumeQueue#rollNextFile.
         """

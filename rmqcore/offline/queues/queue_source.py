@@ -22,15 +22,15 @@ class QueueSource(Protocol):
         """The directory in the store that holds the queues, as messages name it."""
 
     def names(self, unreadable: Unreadable | None = None) -> Iterator[tuple[str, int]]:
-        """Give topic and queue id of every queue, in this order."""
+        """Return topic and queue id of every queue, in this order."""
 
     def each(
         self, left_out: Container[str] = (), unreadable: Unreadable | None = None
     ) -> Iterator[QueueFiles]:
-        """Give every queue, by topic and queue id; see `each_queue`."""
+        """Return every queue, by topic and queue id; see `each_queue`."""
 
     def queue(self, topic: str, queue_id: int, *, leave_out_links: bool = False) -> QueueFiles:
-        """Give a queue; one that does not exist has no files."""
+        """Return a queue; an unknown one has no files."""
 
     def has(self, topic: str, queue_id: int | None = None) -> bool:
         """Whether a topic has queues, or this queue."""

@@ -92,7 +92,7 @@ def each_queue(
 def queue_of(
     paths: StorePaths, topic: str, queue_id: int, *, leave_out_links: bool = False
 ) -> QueueFiles:
-    """Give a queue of a store by its name; one that does not exist has no files.
+    """Return a queue of a store by its name; an unknown one has no files.
 
     With `leave_out_links` a link among its files is left out, as with `StorePaths.leave_out_links`.
 
@@ -111,7 +111,7 @@ def queue_of(
 def queue_names(
     paths: StorePaths, unreadable: Unreadable | None = None
 ) -> Iterator[tuple[str, int]]:
-    """Give topic and queue id of every queue, those of batches too, in this order; `unreadable` as of `each_queue`."""
+    """Return topic and queue id of every queue, those of batches too, in this order; `unreadable` as of `each_queue`."""
     batches = ((topic, queue_id) for topic, queue_id, _ in batch_directories(paths, unreadable))
     return merge(queue_source(paths).names(unreadable), batches)
 

@@ -36,7 +36,7 @@ class _Rows(QueueFile):
         return b"".join(parts)
 
     def used_end(self, begin: int, end: int) -> int:
-        """Give `end`: no entry of a database is a hole in a file."""
+        """Return `end`: no entry of a database is a hole in a file."""
         return max(begin, end)
 
     def read_into(self, out: memoryview, start: int) -> None:
@@ -111,14 +111,14 @@ class RocksdbQueue(QueueFiles):
         return 0
 
     def get_ends_at(self, queue_offset: int) -> int | None:
-        """Give the queue offset at which one read of a get ends: the queue's end, for there are no files that end before it.
+        """Return the queue offset at which one read of a get ends: the queue's end, for there are no files that end before it.
 
         None if the entry is missing. Source: RocketMQ 5.5.0 RocksDBConsumeQueue#iterateFrom.
         """
         return self.max_offset() if self._next_entry(queue_offset) == queue_offset else None
 
     def get_behind_missing(self, queue_offset: int) -> int:
-        """Give the queue offset of the next entry; the queue's end without one.
+        """Return the queue offset of the next entry; the queue's end without one.
 
         In RocketMQ 5.5.0 this get is a NullPointerException (docs/compat.md).
         """

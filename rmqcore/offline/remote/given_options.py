@@ -30,7 +30,7 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
 
 
 def given_options(scheme: str, given: Mapping[str, Any] | None) -> Options:
-    """Give the options of a filesystem as `split_uri` takes them.
+    """Return the options of a filesystem as `split_uri` accepts them.
 
     Parameters
     ----------

@@ -139,6 +139,6 @@ class SparseFile:
 
 
 def set_mtime(fd: int, mtime_ns: int | None) -> None:
-    """Give an open file the time that a listing told, if it did."""
+    """Set the time of an open file to that of the listing, if the listing had one."""
     if mtime_ns is not None:
         os.utime(fd, ns=(mtime_ns, mtime_ns))

@@ -55,7 +55,7 @@ class StoreUrl:
 def store_place(
     path: str | os.PathLike[str] | StoreUrl, storage_options: StorageOptions | None = None
 ) -> Path | StoreUrl:
-    """Give the place of a store that somebody names: a path of this machine made absolute, for a URL where it leads.
+    """Return the place of a store by its name: a path of this machine made absolute, or the parsed URL.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def clip_ms(values_ms: Ints) -> Ints:
 
 
 def latency_ms(store_timestamp_ms: Ints, born_timestamp_ms: Ints) -> Ints:
-    """Give store time minus born time, clipped; damaged timestamps do not overflow."""
+    """Return store time minus born time, clipped; damaged timestamps do not overflow."""
     limit = 2**61
     store, born = (
         np.clip(times_ms, -limit, limit) for times_ms in (store_timestamp_ms, born_timestamp_ms)
@@ -34,7 +34,7 @@ def latency_ms(store_timestamp_ms: Ints, born_timestamp_ms: Ints) -> Ints:
 
 
 def bucket_of(values_ms: Ints) -> npt.NDArray[np.int32]:
-    """Give the numbers of the buckets of values; buckets of negative values have negative numbers."""
+    """Return the bucket numbers of values; buckets of negative values have negative numbers."""
     size = np.abs(values_ms)
     doublings = np.maximum(np.frexp(size.astype(np.float64))[1] - 6, 0)
     number = np.where(size < EXACT, size, doublings * A_DOUBLING + (size >> doublings))
@@ -42,7 +42,7 @@ def bucket_of(values_ms: Ints) -> npt.NDArray[np.int32]:
 
 
 def bounds_of(number: int) -> tuple[int, int]:
-    """Give the least and the largest value of a bucket."""
+    """Return the least and the largest value of a bucket."""
     if number < 0:
         low, high = bounds_of(-1 - number)
         return -high, -low
@@ -54,7 +54,7 @@ def bounds_of(number: int) -> tuple[int, int]:
 
 
 def quantile(numbers: Sequence[int], counts: Sequence[int], share: float) -> float:
-    """Give the value that a share of all values does not exceed, as the middle of its bucket.
+    """Return the value that a share of all values does not exceed, as the middle of its bucket.
 
     Parameters
     ----------
@@ -70,6 +70,6 @@ def quantile(numbers: Sequence[int], counts: Sequence[int], share: float) -> flo
 
 
 def rank_of(share: float, counts: Ints) -> Ints:
-    """Give the place in order, from 1 on, of the value that a share of so many values does not exceed."""
+    """Return the rank, from 1 on, of the value that a share of N values does not exceed."""
     ranks: Ints = np.maximum(1, np.ceil(share * counts)).astype(np.int64)
     return ranks

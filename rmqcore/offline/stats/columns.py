@@ -39,7 +39,7 @@ class StatsColumns:
 
     @classmethod
     def of(cls, batch: Batch) -> Self:
-        """Give the arrays of a batch with the `COLUMNS`."""
+        """Return the arrays of a batch with the `COLUMNS`."""
 
         def column(name: str, kind: type) -> Any:
             return np.frombuffer(batch.buffer(name), kind)

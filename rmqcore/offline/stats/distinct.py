@@ -12,7 +12,7 @@ CLOSE = 4
 
 
 def distinct(values: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
-    """Give the distinct values in ascending order, and for each place the number of its value among them.
+    """Return the distinct values in ascending order, and for each place the number of its value among them.
 
     `values` has at least one.
     """
@@ -33,7 +33,7 @@ def distinct(values: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
 def distinct_pairs(
     first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]
 ) -> tuple[Ints, Ints, Ints]:
-    """Give the distinct pairs of two arrays as two arrays, and for each place the number of its pair among them."""
+    """Return the distinct pairs of two arrays as two arrays, and for each place the number of its pair among them."""
     firsts, of_first = distinct(first)
     seconds, of_second = distinct(second)
     pairs, places = distinct(of_first * len(seconds) + of_second)

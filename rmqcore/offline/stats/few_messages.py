@@ -44,11 +44,11 @@ class FewMessages:
         return store_ms, size - at
 
     def largest(self, files: list[LogFile]) -> list[MessagePlace]:
-        """Give the largest messages, the largest first; they are read again from the files."""
+        """Return the largest messages, the largest first; they are read again from the files."""
         return [_place(files, row) for row in self._largest]
 
     def newest(self, files: list[LogFile]) -> list[MessagePlace]:
-        """Give the last messages, the last first."""
+        """Return the last messages, the last first."""
         return [_place(files, row) for row in reversed(self._newest)]
 
 

@@ -49,7 +49,7 @@ class LagReader:
         log_end: int | None = None,
         wanted: Callable[[str, int], bool] = lambda topic, queue_id: True,
     ) -> list[ConsumerLag]:
-        """Give the lag by group and topic, of the first 200,000 offsets.
+        """Return the lag by group and topic, of the first 200,000 offsets.
 
         Parameters
         ----------

@@ -61,12 +61,12 @@ class PairCounts:
             self._keys = self._counts = np.empty(0, np.int64)
 
     def total_quantile(self, share: float) -> float:
-        """Give the value that a share of all values does not exceed; there is at least one."""
+        """Return the value that a share of all values does not exceed; there is at least one value."""
         at = np.flatnonzero(self._total)
         return quantile((at - BUCKETS // 2).tolist(), self._total[at].tolist(), share)
 
     def quantiles(self, share: float, group_count: int) -> npt.NDArray[np.float64]:
-        """Give for each group the value that a share of its values does not exceed, as the middle of its bucket.
+        """Return for each group the value that a share of its values does not exceed, as the middle of its bucket.
 
         A group without values has NaN, as all have after an overflow.
         """

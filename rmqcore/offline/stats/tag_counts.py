@@ -37,10 +37,10 @@ class TagCounts:
             self._bytes += len(tag)
 
     def most_frequent(self, group: int, most: int) -> list[tuple[str, int]]:
-        """Give the most frequent tags of a group with their counts, of equally frequent ones the first by name."""
+        """Return the most frequent tags of a group with their counts; equally frequent ones are sorted by name."""
         counts = self._of_group.get(group, {})
         return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
 
     def distinct(self, group: int) -> int:
-        """Give how many tags of a group are counted."""
+        """Return the number of tags that are counted for a group."""
         return len(self._of_group.get(group, ()))

@@ -57,7 +57,7 @@ class Timeline:
             sums[at] = (messages, size) if known is None else (known[0] + messages, known[1] + size)
 
     def buckets(self, most: int) -> tuple[int, list[TimelineBucket]]:
-        """Give at most `most` buckets (2 or more) without gaps between them, and their width: a second, a minute, an hour, ...
+        """Return at most `most` buckets (2 or more) without gaps between them, and their width: a second, a minute, an hour, ...
 
         Few messages whose store time lies far from that of all others count in the first or last bucket.
         """

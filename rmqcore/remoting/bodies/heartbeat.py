@@ -129,7 +129,7 @@ def parse_subscription(found: JsonObject) -> SubscriptionData:
 
 
 def subscription_json(wanted: SubscriptionData) -> dict[str, object]:
-    """Give a subscription by Java's names."""
+    """Return a subscription by Java's names."""
     return {
         "classFilterMode": wanted.class_filter_mode,
         "codeSet": sorted(wanted.codes),

@@ -35,14 +35,14 @@ class JsonObject:
         self._members = members
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Give a text; without a default it must be there."""
+        """Return a text; without a default it is required."""
         value = self._given(name, default)
         if not isinstance(value, str):
             self.refuse(name, "a text", value)
         return value
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Give a number of at most 64 bits, which may be written as a text; without a default it must be there."""
+        """Return a number of at most 64 bits, which may be written as a text; without a default it is required."""
         value = _as_number(self._given(name, default))
         if type(value) is not int or not LONG_MIN <= value <= LONG_MAX:
             self.refuse(name, "a whole number of 64 bits", value)
@@ -56,7 +56,7 @@ class JsonObject:
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """Give what is true or false."""
+        """Return a boolean."""
         value = self._given(name, default)
         if not isinstance(value, bool):
             self.refuse(name, "true or false", value)
@@ -67,16 +67,16 @@ class JsonObject:
         return self._members.get(name) is not None
 
     def child(self, name: str) -> JsonObject:
-        """Give an object; an empty one where it is missing."""
+        """Return an object; an empty one if it is missing."""
         return self._object(name, self._given(name, {}))
 
     def table(self, name: str) -> Iterator[tuple[str, JsonObject]]:
-        """Give the keys and objects of an object of objects."""
+        """Yield the keys and objects of an object of objects."""
         for key, value in self._table(name):
             yield key, self._object(f"{name}.{shown_value(key)}", value)
 
     def text_table(self, name: str) -> dict[str, str]:
-        """Give an object of texts."""
+        """Return an object of texts."""
         found = dict(self._table(name))
         for key, value in found.items():
             if not isinstance(value, str):
@@ -84,31 +84,31 @@ class JsonObject:
         return found
 
     def number_table(self) -> dict[str, int]:
-        """Give all members of this object, which are numbers."""
+        """Return all members of this object, which are numbers."""
         return {
             name: self.number(name) for name, value in self._members.items() if value is not None
         }
 
     def objects(self, name: str) -> list[JsonObject]:
-        """Give a list of objects; none where it is missing."""
+        """Return a list of objects; an empty one if it is missing."""
         return [self._object(f"{name}[{i}]", value) for i, value in enumerate(self._list(name))]
 
     def texts(self, name: str) -> list[str]:
-        """Give a list of texts; none where it is missing."""
+        """Return a list of texts; an empty one if it is missing."""
         return [
             value if isinstance(value, str) else self.refuse(f"{name}[{i}]", "a text", value)
             for i, value in enumerate(self._list(name))
         ]
 
     def numbers(self, name: str) -> list[int]:
-        """Give a list of numbers, which may be written as texts; none where it is missing."""
+        """Return a list of numbers, which may be written as texts; an empty one if it is missing."""
         return [
             value if type(value) is int else self.refuse(f"{name}[{i}]", "a number", value)
             for i, value in enumerate(map(_as_number, self._list(name)))
         ]
 
     def enum_name(self, name: str, names: tuple[str, ...]) -> str:
-        """Give the name of an enum's value; clients in C++ write its number. It must be there."""
+        """Return the name of an enum's value; clients in C++ write its number. It is required."""
         value = self._given(name, None)
         if type(value) is int and 0 <= value < len(names):
             return names[value]
@@ -145,7 +145,7 @@ class JsonObject:
 
 
 def _as_number(value: object) -> object:
-    """Give the number that a text is, and everything else as it is: fastjson does so, and clients in Go and C++ count on it.
+    """Return a text of digits as the number, and all else as it is: fastjson does so, and clients in Go and C++ rely on it.
 
     Source: fastjson 1.2.83 TypeUtils#castToInt, #castToLong.
     """

@@ -23,7 +23,7 @@ class MessageQueue:
     queue_id: int
 
     def as_json(self) -> dict[str, object]:
-        """Give it by Java's names."""
+        """Return it by Java's names."""
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 
 

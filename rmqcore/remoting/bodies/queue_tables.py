@@ -31,7 +31,7 @@ class TopicOffset:
     last_update_timestamp_ms: int = 0
 
     def as_json(self) -> dict[str, object]:
-        """Give it by Java's names."""
+        """Return it by Java's names."""
         return {
             "lastUpdateTimestamp": self.last_update_timestamp_ms,
             "maxOffset": self.max_offset,
@@ -49,7 +49,7 @@ class OffsetWrapper:
     last_timestamp_ms: int = 0
 
     def as_json(self) -> dict[str, object]:
-        """Give it by Java's names."""
+        """Return it by Java's names."""
         return {
             "brokerOffset": self.broker_offset,
             "consumerOffset": self.consumer_offset,
@@ -92,7 +92,7 @@ class QueueTimeSpan:
     delay_ms: int
 
     def as_json(self) -> dict[str, object]:
-        """Give it by Java's names."""
+        """Return it by Java's names."""
         return {
             "consumeTimeStamp": self.consume_timestamp_ms,
             "delayTime": self.delay_ms,

@@ -27,7 +27,7 @@ class QueueData:
     topic_sys_flag: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Give it by Java's names."""
+        """Return it by Java's names."""
         return {
             "brokerName": self.broker_name,
             "perm": self.perm,
@@ -47,7 +47,7 @@ class BrokerData:
     enable_acting_master: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Give it by Java's names. Ids are keys with quotes whoever asks: every client reads that, strict ones nothing else."""
+        """Return it by Java's names. Ids are keys in quotes: strict clients read nothing else, and all clients read that."""
         return {
             "brokerAddrs": {
                 str(broker_id): self.addresses[broker_id] for broker_id in sorted(self.addresses)

@@ -57,7 +57,7 @@ class SubscriptionGroupConfig:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it by Java's names."""
+        """Return it by Java's names."""
         names = {**_FLAGS, **_INTS, **_LONGS}
         members: dict[str, Any] = {java: getattr(self, name) for java, name in names.items()}
         members["groupName"] = self.group_name
@@ -77,7 +77,7 @@ class SubscriptionGroupTable:
     data_version: DataVersion = field(default_factory=DataVersion)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it by Java's names: the body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG, and what subscriptionGroup.json has."""
+        """Return it by Java's names: the body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG, and the contents of subscriptionGroup.json."""
         return {
             "dataVersion": self.data_version.as_json(),
             "forbiddenTable": {group: dict(bits) for group, bits in self.forbidden.items()},

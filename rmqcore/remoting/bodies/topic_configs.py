@@ -39,7 +39,7 @@ class TopicConfig:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it by Java's names."""
+        """Return it by Java's names."""
         return {
             "attributes": dict(self.attributes),
             "order": self.order,
@@ -60,7 +60,7 @@ class TopicTable:
     data_version: DataVersion = field(default_factory=DataVersion)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it by Java's names: the body of GET_ALL_TOPIC_CONFIG, and what topics.json has."""
+        """Return it by Java's names: the body of GET_ALL_TOPIC_CONFIG, and the contents of topics.json."""
         return {
             "dataVersion": self.data_version.as_json(),
             "topicConfigTable": {name: topic.as_json() for name, topic in self.topics.items()},

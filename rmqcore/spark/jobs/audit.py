@@ -102,7 +102,7 @@ class AuditReport(Report):
 
 
 def audit(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
-    """Give the damaged ranges of stores, one a row; see `run_audit`, which also has totals.
+    """Return the damaged ranges of stores, one per row; see `run_audit`, which also has totals.
 
     The job runs at once, and the answer is small: ``broker, start_phy_offset, end_phy_offset`` (exclusive), ``kind, path, field,
     expected, found``.
@@ -184,7 +184,7 @@ def _whole_file(parts: Sequence[Reported]) -> Split:
 
 
 def damage_row(broker: str, found: DamageRange) -> tuple[str, int, int, str, str, str, str, str]:
-    """Give damage as a row of `DAMAGE_SCHEMA`."""
+    """Return damage as a row of `DAMAGE_SCHEMA`."""
     return (
         broker,
         found.start_phy_offset,

@@ -69,7 +69,7 @@ def compare(
     right: str | os.PathLike[str],
     **options: Any,
 ) -> DataFrame:
-    """Give the ranges in which two stores differ, one a row; see `run_compare`.
+    """Return the ranges in which two stores differ, one per row; see `run_compare`.
 
     The job runs at once. The columns are those of `Difference`; stores that are equal give no row.
     """
@@ -135,7 +135,7 @@ def _one_store(path: str | os.PathLike[str], options: dict[str, Any]) -> StoreLo
 
 
 def _sides(spark: SparkSession, stores: list[StoreLocation]) -> tuple[Side, Side]:
-    """Give the files of both stores, and where their logs end: that takes a walk over the newest file of each."""
+    """Return the files of both stores, and where their logs end: that takes a walk over the newest file of each."""
     files = [store.log_files() for store in stores]
     walked = [open_ended(of_store) for of_store in files]
     found = iter(run_tasks(spark, content_end, [tail for of_store in walked for tail in of_store]))

@@ -287,7 +287,7 @@ def check_compression(compression: str) -> None:
 
 
 def table_columns(options: SourceOptions, body: str | None) -> tuple[Column, ...]:
-    """Give the columns of an export.
+    """Return the columns of an export.
 
     Raises
     ------
@@ -372,7 +372,7 @@ def _write_files(
 
 
 def plan_files(divided: Sequence[tuple[str, SplitRows]], task: FilesTask) -> list[FilesTask]:
-    """Give the tasks that make Parquet of divided rows.
+    """Return the tasks that make Parquet of divided rows.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ def plan_files(divided: Sequence[tuple[str, SplitRows]], task: FilesTask) -> lis
 
 
 def places_of(written: Sequence[tuple[str, PartFile]]) -> list[tuple[str, str]]:
-    """Give each file's path in the job's folder and its place, numbered by topic, day and the order of the log."""
+    """Return each file's path in the job's folder and its place, numbered by topic, day and the order of the log."""
     return [
         (
             f"{name}/{file.name}",
@@ -408,7 +408,7 @@ def places_of(written: Sequence[tuple[str, PartFile]]) -> list[tuple[str, str]]:
 def damage_with_gaps(
     plans: Sequence[SplitPlan], exported: ExportedSplits, options: SourceOptions
 ) -> list[tuple[str, DamageRange]]:
-    """Give the damage that tasks and plans found, with the broker.
+    """Return the damage that tasks and plans found, with the broker.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def damage_with_gaps(
 
 
 def _lasting(report: ExportReport) -> dict[str, Any]:
-    """Give the fields for the manifest, which are the same in every run of the same export."""
+    """Return the fields for the manifest that are the same in every run of the same export."""
     fields = report.as_dict()
     for name in ("seconds", "rows_per_second", "kept_splits", "out", "exit_code"):
         del fields[name]

@@ -205,7 +205,7 @@ def _write(task: FilesTask, attempt: Folder) -> WrittenFiles:
 def _rows(
     pieces: Iterable[Piece], columns: tuple[Column, ...]
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Give the rows of pieces, and about how many bytes they have: to count those of a slice costs a tenth of the export."""
+    """Yield the rows of pieces, and their approximate bytes: counting those of a slice costs a tenth of the export."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -234,7 +234,7 @@ class _Divided:
 
 
 def days_of_us(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Give the days of the rows by ``store_timestamp``."""
+    """Return the days of the rows by ``store_timestamp``."""
     import pyarrow as pa
 
     times = batch.column("store_timestamp").cast(pa.int64()).fill_null(-1)

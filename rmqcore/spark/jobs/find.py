@@ -38,7 +38,7 @@ def find(
     topic: str | Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:
-    """Give the messages with one of some keys or ids, from all the stores in which they are.
+    """Return the messages with one of some keys or ids, from all the stores that have them.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class ReadTask:
     options: SourceOptions
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Give the records, in the columns of the answer."""
+        """Return the records, in the columns of the result."""
         conditions = conditions_of(self.options, self.store.broker)
         return read_records(self.store, self.phy_offsets, self.columns, self.options, conditions)
 
@@ -152,7 +152,7 @@ class ScanTask:
     options: SourceOptions
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Give the records, in the columns of the answer."""
+        """Yield the records, in the columns of the result."""
         names = [column.name for column in self.columns]
         table = known_columns(self.options)
         more = [name for name in ("phy_offset", "uniq_key", "keys") if name not in names]
@@ -166,7 +166,7 @@ class ScanTask:
 
 
 def read_found(task: ReadTask | ScanTask) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a task of either kind."""
+    """Return the rows of a task of either kind."""
     return task.read()
 
 
@@ -177,7 +177,7 @@ def _texts(given: str | Iterable[str] | None) -> frozenset[str]:
 
 
 def _flag(options: dict[str, Any], lower_name: str) -> bool:
-    """Take a flag out of the options that only this job has."""
+    """Remove a flag from the options that only this job has, and return it."""
     for name in list(options):
         if name.lower() == lower_name:
             text = str(options.pop(name)).lower()

@@ -129,7 +129,7 @@ def _check_index(
 def _messages(
     task: FindPlacesTask, readers: list[IndexFileReader], files: list[LogFile], wanted: int
 ) -> Iterator[MessageView]:
-    """Give the messages that the index has for a hash, collisions among them."""
+    """Yield the messages that the index has for a hash, collisions among them."""
     # The index keeps whole seconds since its file begins: a second more loses no message. Messages stored before that, by a
     # clock that was set back, are entered as if at the beginning: so no end is asked for, and the records tell their times.
     begin_ms = max(0, (task.options.starting_timestamp or 0) - 1000)

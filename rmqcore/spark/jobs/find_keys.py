@@ -47,7 +47,7 @@ def wanted_rows(
 def _has_word(
     joined: pa.Array, words: frozenset[str]
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Tell which texts have one of the words between their spaces."""
+    """Return which texts have one of the words between their spaces."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

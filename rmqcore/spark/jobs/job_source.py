@@ -75,12 +75,12 @@ class JobSource:
         return plan_stores([(store, self.options.span(store.broker)) for store in pinned], sizing)
 
     def splits(self) -> list[Split]:
-        """Give the splits of all stores."""
+        """Return the splits of all stores."""
         return [split for plan in self.plans() for split in plan.splits]
 
 
 def to_send(damage: Iterable[DamageRange]) -> tuple[DamageRange, ...]:
-    """Give the damage of a split as a task sends it to the driver: 1,000 ranges, and one that counts all others.
+    """Return the damage of a split as a task sends it to the driver: 1,000 ranges, and one that counts all others.
 
     That a file is missing comes first: the driver asks for it.
     """
@@ -92,7 +92,7 @@ def to_send(damage: Iterable[DamageRange]) -> tuple[DamageRange, ...]:
 def with_gaps(
     plans: Sequence[SplitPlan], damage: Iterable[tuple[str, DamageRange]]
 ) -> list[tuple[str, DamageRange]]:
-    """Give the damage that tasks found and the gaps that the plans found, each with its broker, by store and offset."""
+    """Return the damage that tasks found and the gaps that the plans found, each with its broker, by store and offset."""
     order = {plan.location.broker: number for number, plan in enumerate(plans)}
     gaps = [(plan.location.broker, gap) for plan in plans for gap in plan.gaps]
     return sorted([*damage, *gaps], key=lambda pair: (order[pair[0]], pair[1].start_phy_offset))

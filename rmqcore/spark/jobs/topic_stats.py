@@ -51,7 +51,7 @@ _PARTIAL = (
 
 
 def topic_stats(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
-    """Give messages, bytes, rates, tags and latency for each topic and hour of the store time.
+    """Return messages, bytes, rates, tags and latency for each topic and hour of the store time.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def topic_stats(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
 
 
 def split_totals(task: tuple[Split, SourceOptions]) -> Iterator[pa.RecordBatch]:
-    """Give the totals of a split as rows of `_PARTIAL`."""
+    """Yield the totals of a split as rows of `_PARTIAL`."""
     split, options = task
     wanted, choice = conditions_of(options, split.broker), RowChoice(options, split.broker)
     settled = settle(split)
@@ -118,7 +118,7 @@ def _check(scan: SplitScan[Any], checked: int, options: SourceOptions) -> int:
 
 
 def partial_rows(totals: TopicTotals) -> Iterator[pa.RecordBatch]:
-    """Give the rows of the three tables under one schema, which Spark can shuffle."""
+    """Yield the rows of the three tables under one schema, which Spark can shuffle."""
     import pyarrow as pa
 
     schema = _partial_schema()
@@ -168,7 +168,7 @@ def totals_of_rows(batch: pa.RecordBatch) -> TopicTotals:
 
 
 def finished(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the statistics, as rows of `SCHEMA`, of all totals in a partition of Spark."""
+    """Yield the statistics, as rows of `SCHEMA`, of all totals in a partition of Spark."""
     import pyarrow as pa
 
     totals = TotalsOfBatches()

@@ -115,7 +115,7 @@ class TopicTotals:
         )
 
     def named(self, topics: list[str]) -> TopicTotals:
-        """Give the same totals with names in the place of topic numbers."""
+        """Return the same totals with names in the place of topic numbers."""
         import pyarrow as pa
 
         names = pa.array(topics, pa.string())
@@ -148,7 +148,7 @@ class TotalsOfBatches:
             self._rows = 0
 
     def result(self) -> TopicTotals | None:
-        """Give the totals of all batches; None when there was no message."""
+        """Return the totals of all batches; None if there was no message."""
         return TopicTotals.merged(self._parts) if self._parts else None
 
 
@@ -175,7 +175,7 @@ def _cut_tags(tags: pa.Table) -> pa.Table:
 
 
 def runs(ordered: pa.Table) -> Iterator[tuple[int, int]]:
-    """Give where each topic and hour of a sorted table begins, and how many rows it has."""
+    """Yield where each topic and hour of a sorted table begins, and how many rows it has."""
     counted = _grouped(ordered, _KEYS, [([], "count_all")])  # in the order of first appearance
     start = 0
     for size in counted.column(2).to_pylist():

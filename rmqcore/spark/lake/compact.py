@@ -151,7 +151,7 @@ def compact(
 
 
 def small_groups(files: Iterable[TableFile], target_bytes: int) -> list[Group]:
-    """Give the files that are to be rewritten, those together that become one or more files."""
+    """Return the files to rewrite, grouped into those that become one or more new files."""
     groups: list[Group] = []
     by_partition = groupby(sorted(files, key=_order), key=lambda file: (file.topic, file.day))
     for _, of_partition in by_partition:

@@ -49,7 +49,7 @@ class DeltaLog:
     format: TableFormat = "delta"
 
     def read(self, out: Folder, *, anew: bool = False) -> TableDocument | None:
-        """Give the document of the table; None where there is no table; see `TableLog`.
+        """Return the document of the table; None if there is no table; see `TableLog`.
 
         Raises
         ------

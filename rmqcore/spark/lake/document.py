@@ -104,7 +104,7 @@ class TableDocument:
 
 
 def settings_of(options: SourceOptions, columns: Sequence[Column]) -> dict[str, Any]:
-    """Give the columns, and the options that decide on rows where they are not the defaults, as JSON values."""
+    """Return the columns, and the options that decide on rows if they are not the defaults, as JSON values."""
     defaults = {one.name: one.default for one in fields(SourceOptions)}
     given = {
         name: value for name in _OF_ROWS if (value := getattr(options, name)) != defaults[name]

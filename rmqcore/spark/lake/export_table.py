@@ -177,7 +177,7 @@ def table_log(
     catalog: Catalog | None = None,
     identifier: str = ICEBERG_TABLE,
 ) -> TableLog | None:
-    """Give the log of a table of a format; None for Parquet, which has none.
+    """Return the log of a table of a format; None for Parquet, which has none.
 
     Raises
     ------

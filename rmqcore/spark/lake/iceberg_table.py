@@ -61,7 +61,7 @@ class IcebergLog:
         self._identifier = identifier
 
     def read(self, out: Folder, *, anew: bool = False) -> TableDocument | None:
-        """Give the document of the table; None where there is no table; see `TableLog`.
+        """Return the document of the table; None if there is no table; see `TableLog`.
 
         Raises
         ------

@@ -200,7 +200,7 @@ def _gaps(files: Sequence[LogFile], start: int, end: int) -> list[DamageRange]:
 def watermark_behind(
     increment: Increment, reports: Sequence[SplitReport], before: Watermark | None
 ) -> Watermark:
-    """Give the watermark of a table that has the rows of an increment.
+    """Return the watermark of a table that has the rows of an increment.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from rmqcore.spark.output.export_folder import MANIFEST, is_part_place
 
 
 def table_files(out: str | os.PathLike[str]) -> list[str]:
-    """Give the paths of the files that a table of Parquet files has, by its manifest.
+    """Return the paths of the files of a table of Parquet files, by its manifest.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def manifest_of(document: TableDocument, files: Sequence[TableFile]) -> dict[str
 
 
 def read_manifest(out: Folder) -> tuple[TableDocument | None, list[TableFile]]:
-    """Give the document and the files of a table of Parquet files; None where the folder holds none.
+    """Return the document and the files of a table of Parquet files; None if the folder holds no table.
 
     Raises
     ------

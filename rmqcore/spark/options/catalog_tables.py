@@ -34,7 +34,7 @@ def names_new_table(given: Mapping[str, str]) -> bool:
 
 
 def options_of_new_table(given: Mapping[str, str]) -> dict[str, str]:
-    """Give what stands in ``OPTIONS`` and ``LOCATION`` of a ``CREATE TABLE``, of all that Spark hands over.
+    """Return the ``OPTIONS`` and ``LOCATION`` of a ``CREATE TABLE``, out of everything that Spark hands over.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def keep_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def options_of_read(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Give the options of a read of these columns.
+    """Return the options of a read of these columns.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def options_of_read(given: Mapping[str, str], schema: StructType) -> dict[str, s
 
 
 def with_kept_options(given: Mapping[str, str], metadata: Iterable[Any]) -> dict[str, str]:
-    """Give the options that the metadata of columns hold, and over them those that are given: SQL has ``WITH (...)``.
+    """Return the options in the metadata of columns, overridden by those that are given: SQL has ``WITH (...)``.
 
     A path that is given is another place: the options of the table do not count then.
     """

@@ -33,7 +33,7 @@ class GivenFilter:
 
 
 def filters_text(filters: Iterable[GivenFilter]) -> str:
-    """Give filters as the text of an option."""
+    """Write filters as the text of an option."""
     return json.dumps([[one.kind, one.attribute[0], _plain(one.value)] for one in filters])
 
 

@@ -132,7 +132,7 @@ class SourceOptions:
         return replace(self, parallelism=parallelism_of(spark))
 
     def sizing(self) -> Sizing:
-        """Give how finely files are cut: for all tasks that run at once, unless the user wants another number of parts."""
+        """Return how finely files are cut: for all tasks that run at once, unless the user wants another number of parts."""
         cores = 1 if self.min_partitions > 1 else self.parallelism or driver_cores()
         return Sizing(
             self.max_partition_bytes,
@@ -143,7 +143,7 @@ class SourceOptions:
         )
 
     def span(self, broker: str) -> Span:
-        """Give the ranges of offsets and times that are asked for in a store."""
+        """Return the ranges of offsets and times that are asked for in a store."""
         return Span(
             start_phy_offset=_of_broker(self.starting_phy_offset, broker),
             end_phy_offset=_of_broker(self.ending_phy_offset, broker),

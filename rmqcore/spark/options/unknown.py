@@ -11,7 +11,7 @@ _LEAST_LIKENESS = 0.4
 
 
 def unknown_option(said: str, name: str, known: Mapping[str, str], page: str) -> str:
-    """Give the message for an option that does not exist: the nearest names, and where all of them are.
+    """Return the message for an unknown option: the nearest names, and where all of them are listed.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ QueueOffsets = dict[str, dict[str, dict[int, int]]]
 
 
 def parse_text(text: str) -> str:
-    """Give the text as it is, if it is not empty."""
+    """Return the text as it is, if it is not empty."""
     if not text:
         raise ValueError("a text that is not empty")
     return text

@@ -29,7 +29,7 @@ _OURS = re.compile(
 
 
 def local_folder(out: str | os.PathLike[str]) -> Path:
-    """Give the absolute path of a folder that is mounted here; a ``file:`` URI stands for its path.
+    """Return the absolute path of a folder that is mounted here; a ``file:`` URI stands for its path.
 
     Raises
     ------

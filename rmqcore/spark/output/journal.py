@@ -47,7 +47,7 @@ class Journal:
 
 
 def read_manifest(out: Folder) -> dict[str, dict[str, Any]]:
-    """Give the parts that the manifest of a folder names; an empty dict when there is no manifest.
+    """Return the parts that the manifest of a folder names; an empty dict if there is no manifest.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def read_manifest(out: Folder) -> dict[str, dict[str, Any]]:
 
 
 def read_journal(out: Folder, fields: set[str]) -> dict[str, Any] | None:
-    """Give the journal of a commit that was begun and not ended; None when there is none.
+    """Return the journal of a commit that was started and not finished; None if there is none.
 
     Raises
     ------

@@ -29,7 +29,7 @@ _CHEAP = ("integer", "long")
 
 
 def optimize(frame: DataFrame) -> DataFrame:
-    """Give a frame with the same rows, columns and names that reads of its stores only what it needs.
+    """Return a frame with the same rows, columns and names that reads of its stores only what it needs.
 
     Spark tells a Python source neither the columns nor, without losing rows, the conditions of a query. This takes both from
     Spark's own optimized plan, and plans each store that the frame reads again: with the columns that the query needs, and with
@@ -85,7 +85,7 @@ def sql(spark: SparkSession, query: str, args: Any = None, **frames: Any) -> Dat
 
 
 def _cannot(frame: DataFrame) -> str | None:
-    """Say why a frame's plan cannot be seen; None where it can."""
+    """Return why a frame's plan cannot be read; None if it can."""
     if is_connect(frame):
         return "Spark Connect does not show its plans"
     return "it is a stream" if frame.isStreaming else None
@@ -117,14 +117,14 @@ def _optimized(frame: Any) -> DataFrame:
 
 
 def _cached_ids(execution: Any, relations: Sequence[Relation]) -> set[tuple[int, ...]]:
-    """Give the relations that belong, in any of their places, to a part of the plan for which Spark has cached rows."""
+    """Return the relations that belong, in any of their places, to a part of the plan for which Spark has cached rows."""
     total = Counter(relation.ids for relation in relations)
     read = Counter(relation.ids for relation in relations_of(execution.withCachedData()))
     return {ids for ids, places in total.items() if read[ids] != places}
 
 
 def _shape(frame: Any) -> tuple[str, int]:
-    """Give a frame's schema, and the number of parts of its plan for which Spark has cached rows."""
+    """Return a frame's schema, and the number of parts of its plan for which Spark has cached rows."""
     java_frame = frame._jdf  # noqa: SLF001
     leaves = leaves_of(java_frame.queryExecution().withCachedData())
     return java_frame.schema().json(), [class_of(leaf) for leaf in leaves].count(_IN_MEMORY)

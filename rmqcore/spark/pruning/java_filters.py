@@ -23,7 +23,7 @@ _COMPARISONS = frozenset(
 
 
 def filters_of(jvm: Any, conditions: Iterable[Any]) -> list[GivenFilter]:
-    """Give the filters that conditions consist of, as far as the source may know them."""
+    """Return the filters that conditions consist of, as far as the source may know them."""
     # The object of Scala, which is a class of Java of this name, and the only value in it.
     datasources = jvm.org.apache.spark.sql.execution.datasources
     strategy = getattr(getattr(datasources, "DataSourceStrategy$"), "MODULE$")
@@ -58,7 +58,7 @@ def _given(java_filter: Any) -> GivenFilter | None:
 
 
 def _value(value: Any) -> str | int | datetime | None:
-    """Give a text, a whole number or a time since 1970; None for all else."""
+    """Return a text, a whole number or a time since 1970; None for anything else."""
     if isinstance(value, str | int) and not isinstance(value, bool):
         return value
     name = value.getClass().getName() if hasattr(value, "getClass") else ""

@@ -54,12 +54,12 @@ class Relation:
 
 
 def relations_of(plan: Any) -> list[Relation]:
-    """Give the leaves of a plan and of its subqueries that read stores."""
+    """Return the leaves of a plan and of its subqueries that read stores."""
     return [Relation(leaf) for leaf in leaves_of(plan) if _is_ours(leaf)]
 
 
 def leaves_of(plan: Any) -> Iterator[Any]:
-    """Give the leaves of a plan and of its subqueries."""
+    """Yield the leaves of a plan and of its subqueries."""
     for one in (plan, *sequence(plan.subqueriesAll())):
         yield from sequence(one.collectLeaves())
 

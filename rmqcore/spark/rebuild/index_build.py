@@ -120,7 +120,7 @@ class IndexWriter:
                 file = self._next_file()
 
     def finish(self) -> list[BuiltIndexFile]:
-        """Give all files of the task; files for which no keys are left stay empty."""
+        """Return all files of the task; files for which no keys are left stay empty."""
         self._close_file()
         while len(self._built) < self._task.file_count:
             self._next_file()

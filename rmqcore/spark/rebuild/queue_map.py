@@ -121,7 +121,7 @@ class _Held:
         self.byte_count += len(offsets) * ITEM.itemsize
 
     def give(self) -> Iterator[Piece]:
-        """Give all that is held, as pieces."""
+        """Yield all that is held, as pieces."""
         for ((topic, queue_id), file_number), runs in self._runs.items():
             data = b"".join(runs)
             for begin in range(0, len(data), PIECE_ITEMS * ITEM.itemsize):

@@ -184,7 +184,7 @@ def describe(attempt: Attempt, path: Path) -> StagedFile:
 
 
 def report_of(piece: Piece) -> object:
-    """Give the report that a map task sent."""
+    """Return the report that a map task sent."""
     return pickle.loads(piece.blob)  # noqa: S301 - our own tasks' bytes
 
 

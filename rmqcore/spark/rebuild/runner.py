@@ -28,14 +28,14 @@ class Mapper(Protocol[Work_contra]):
     """The first half of a shuffle."""
 
     def pieces(self, number: int, item: Work_contra, /) -> Iterator[Piece]:
-        """Give the pieces of item `number`."""
+        """Return the pieces of item `number`."""
 
 
 class Reducer(Protocol):
     """The second half of a shuffle."""
 
     def results(self, pieces: Iterable[Piece], /) -> Iterator[object]:
-        """Give what is made of the pieces of some keys, which come sorted by key and sequence."""
+        """Return the results of the pieces of some keys, which come sorted by key and sequence."""
 
 
 class Runner(Protocol):
@@ -105,7 +105,7 @@ class SparkRunner:
 
 
 class MapTask:
-    """Gives the pieces of a numbered item as record batches."""
+    """Yields the pieces of a numbered item as record batches."""
 
     def __init__(self, mapper: Mapper[Any]) -> None:
         self._mapper = mapper
@@ -116,7 +116,7 @@ class MapTask:
 
 
 class ReduceTask:
-    """Gives what a reducer makes of its pieces, pickled in one column."""
+    """Yields the results of a reducer, pickled in one column."""
 
     def __init__(self, reducer: Reducer) -> None:
         self._reducer = reducer

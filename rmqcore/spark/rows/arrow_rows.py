@@ -69,7 +69,7 @@ class ArrowRows:
         self.resynced: set[int] = set()
 
     def batches(self, batch: Batch, mask: Mask | None) -> Iterator[Any]:
-        """Give the rows of a batch that a mask names, or all: a record batch, or several when decompressed bodies are large."""
+        """Yield the rows of a batch that a mask names, or all: a record batch, or several if decompressed bodies are large."""
         import pyarrow as pa
 
         rows = pa.record_batch(batch)
@@ -157,7 +157,7 @@ class ArrowRows:
 
 
 def _among(rows: Any, phy_offsets: Any) -> Mask | None:
-    """Tell which rows lie at one of `phy_offsets`; None when no row does."""
+    """Return which rows lie at one of `phy_offsets`; None if no row does."""
     if not phy_offsets:
         return None
     offsets = rows.column("phy_offset").to_numpy()
@@ -166,7 +166,7 @@ def _among(rows: Any, phy_offsets: Any) -> Mask | None:
 
 
 def timestamps(ms: Any) -> Any:
-    """Give milliseconds as Spark's timestamps; a time that microseconds cannot hold becomes null."""
+    """Return milliseconds as Spark's timestamps; a time that microseconds cannot hold becomes null."""
     import pyarrow as pa
 
     values = ms.to_numpy()
@@ -190,7 +190,7 @@ def joined_keys(keys: Any) -> Any:
 
 
 def stored_properties(properties: Any) -> Any:
-    """Give a map column as texts in the form of records: NAME, byte 1, VALUE, with byte 2 between the pairs."""
+    """Return a map column as texts in the form of records: NAME, byte 1, VALUE, with byte 2 between the pairs."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

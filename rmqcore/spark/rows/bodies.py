@@ -33,7 +33,7 @@ class PlainBodies:
         self._part_bytes = part_bytes
 
     def parts(self, rows: Any) -> Iterator[tuple[Any, Any, dict[int, str]]]:
-        """Give ``(rows, bodies, reasons)``: a part of `rows`, its bodies, and by row number why a body is missing."""
+        """Yield ``(rows, bodies, reasons)``: a part of `rows`, its bodies, and by row number why a body is missing."""
         flags = rows.column("sys_flag").to_numpy()
         packed = np.flatnonzero(flags & sysflag.COMPRESSED)
         if not len(packed):

@@ -9,7 +9,7 @@ from rmqcore.spark.splits.planning import Span
 
 
 def conditions_of(options: SourceOptions, broker: str) -> Conditions:
-    """Give the conditions that options state for one store."""
+    """Return the conditions that options state for one store."""
     span = options.span(broker)
     stated = Conditions.of(
         options.topics,
@@ -30,7 +30,7 @@ def conditions_of(options: SourceOptions, broker: str) -> Conditions:
 
 
 def span_of(conditions: Conditions, max_clock_step_ms: int | None) -> Span:
-    """Give the ranges by which planning leaves out files."""
+    """Return the ranges by which planning leaves out files."""
     return Span(
         conditions.start_phy_offset,
         conditions.end_phy_offset,

@@ -138,7 +138,7 @@ def _phy_range(kind: str, value: int) -> Conditions:
 
 
 def _time_range(kind: str, value: datetime) -> Conditions:
-    """Give the range in the milliseconds of the store, without times that Spark cannot hold: those are null for Spark."""
+    """Return the range in the milliseconds of the store, without times that Spark cannot hold: those are null for Spark."""
     micros = _micros(value)
     above, floor = -(-micros // 1000), micros // 1000
     wide = Conditions(since_ms=-MAX_MS, until_ms=MAX_MS + 1)

@@ -26,7 +26,7 @@ def read_records(
     options: SourceOptions,
     conditions: Conditions,
 ) -> Iterator[Any]:
-    """Give the records at some places as ``pyarrow.RecordBatch``, if the conditions and options hold for them.
+    """Yield the records at some places as ``pyarrow.RecordBatch``, if the conditions and options hold for them.
 
     Parameters
     ----------

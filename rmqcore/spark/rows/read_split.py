@@ -32,7 +32,7 @@ def read_split(
     conditions: Conditions | None = None,
     reports: list[SplitReport] | None = None,
 ) -> Iterator[Any]:
-    """Give the messages of a split as ``pyarrow.RecordBatch``.
+    """Yield the messages of a split as ``pyarrow.RecordBatch``.
 
     Parameters
     ----------

@@ -57,5 +57,5 @@ class RowSink:
         )
 
     def batches(self, batch: Batch) -> Iterator[Any]:
-        """Give the chosen rows of a batch of the scan as ``pyarrow.RecordBatch``."""
+        """Return the chosen rows of a batch of the scan as ``pyarrow.RecordBatch``."""
         return self.rows.batches(batch, self._choice.mask(batch, self.scan))

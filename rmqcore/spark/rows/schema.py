@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def columns_of(options: SourceOptions) -> tuple[Column, ...]:
-    """Give the columns of a read without a schema, in order.
+    """Return the columns of a read without a schema, in order.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def columns_of(options: SourceOptions) -> tuple[Column, ...]:
 
 
 def known_columns(options: SourceOptions) -> dict[str, Column]:
-    """Give all columns of the table by name."""
+    """Return all columns of the table by name."""
     found = {column.name: column for column in TABLE_COLUMNS[options.table]}
     if options.table == "messages" and options.properties == "string":
         found["properties"] = replace(
@@ -49,7 +49,7 @@ def known_columns(options: SourceOptions) -> dict[str, Column]:
 
 
 def columns_of_schema(schema: StructType, options: SourceOptions) -> tuple[Column, ...]:
-    """Give the columns that a user's schema asks for.
+    """Return the columns that a user's schema asks for.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def _unknown(name: str, known: dict[str, Column], options: SourceOptions) -> str
 
 
 def spark_schema(columns: Iterable[Column]) -> StructType:
-    """Give the schema as Spark's StructType; it needs no session."""
+    """Return the schema as Spark's StructType; it needs no session."""
     from pyspark.sql import types
 
     by_name: dict[str, Any] = {
@@ -117,7 +117,7 @@ def spark_schema(columns: Iterable[Column]) -> StructType:
 
 
 def arrow_schema(columns: Iterable[Column]) -> Any:
-    """Give the schema of the Arrow batches that Spark accepts for `spark_schema`."""
+    """Return the schema of the Arrow batches that Spark accepts for `spark_schema`."""
     import pyarrow as pa
 
     by_name = {
@@ -133,5 +133,5 @@ def arrow_schema(columns: Iterable[Column]) -> Any:
 
 
 def columns_named(named: Iterable[Sequence[str]]) -> tuple[Column, ...]:
-    """Give columns of which only name and type are known: those of a table that was exported."""
+    """Return columns of which only name and type are known: those of an exported table."""
     return tuple(Column(name, cast("ColumnType", of_type), "") for name, of_type in named)

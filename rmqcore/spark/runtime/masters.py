@@ -64,7 +64,7 @@ def _ask(
     timeout_s: float,
     answers: queue.SimpleQueue[tuple[int, str]],
 ) -> None:
-    """Answer an empty text when a connection is made, else why not."""
+    """Return an empty text when a connection is made, else why not."""
     try:
         socket.create_connection(address, timeout_s).close()
         answers.put((number, ""))

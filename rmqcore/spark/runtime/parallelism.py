@@ -7,7 +7,7 @@ from typing import Any
 
 
 def parallelism_of(spark: Any) -> int | None:
-    """Give ``spark.sparkContext.defaultParallelism`` of a session; None where it has none (Spark Connect)."""
+    """Return ``spark.sparkContext.defaultParallelism`` of a session; None if it has none (Spark Connect)."""
     context = getattr(spark, "sparkContext", None)
     return None if context is None else int(context.defaultParallelism)
 

@@ -59,7 +59,7 @@ class CheckedText(str):
 
 
 def after_check(sent: Any) -> Any:
-    """Give a value as it is, in a worker that has the packages."""
+    """Return a value as it is, in a worker that has the packages."""
     check_worker()
     return sent
 
@@ -87,7 +87,7 @@ def load_checked(sent: bytes) -> Any:
 
 
 def named_checked(module: str, name: str) -> Any:
-    """Give something of a module, in a worker that has the packages."""
+    """Return an object of a module, in a worker that has the packages."""
     check_worker()
     return getattr(importlib.import_module(module), name)
 
@@ -98,7 +98,7 @@ def call_checked(module: str, name: str, *arguments: Any) -> Any:
 
 
 def check_worker() -> None:
-    """Say what this Python lacks, if it lacks something, before an import fails that would name neither host nor Python."""
+    """Raise an error that names what this Python lacks, before an import fails that would name neither host nor Python."""
     lacking = [name for name in NEEDED if sys.modules.get(name) is None and find_spec(name) is None]
     if lacking:
         raise ImportError(f"{_this_worker()} cannot import {', '.join(lacking)}. {_way_on()}")

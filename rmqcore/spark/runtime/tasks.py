@@ -28,7 +28,7 @@ def task_frame(
     payloads: Sequence[Payload],
     schema: Any,
 ) -> DataFrame:
-    """Give a DataFrame of the batches that a function yields for each payload; nothing runs before an action.
+    """Return a DataFrame of the batches that a function yields for each payload; nothing runs before an action.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def run_tasks(
 
 
 def collect(frame: DataFrame) -> list[Any]:
-    """Give the rows of a DataFrame; an error of a task is raised as the package's own error.
+    """Return the rows of a DataFrame; an error of a task is raised as the package's own error.
 
     Raises
     ------

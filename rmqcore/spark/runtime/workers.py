@@ -8,7 +8,7 @@ import sys
 
 
 def freeze_worker_heap() -> None:
-    """Take what is loaded out of the garbage collector's sight, in a worker of Spark and nowhere else.
+    """Exclude the loaded objects from garbage collection, in a worker of Spark and nowhere else.
 
     PySpark's daemon collects after every task: with pandas and pyarrow loaded that is 20 ms over objects that stay.
     """

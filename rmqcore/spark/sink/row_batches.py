@@ -29,7 +29,7 @@ _TYPES = {
 
 
 def batches_of(rows: Iterator[Sequence[Any]], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Give the rows batch by batch, with the columns that a message may have."""
+    """Yield the rows batch by batch, with the columns that a message may have."""
     kinds = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     while taken := list(islice(rows, BATCH_ROWS)):
         arrays = {

@@ -59,7 +59,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _warn_of_another_python(spark: SparkSession) -> None:
-    """Say so where the workers will have another Python than asked for: the one that found the source runs it everywhere."""
+    """Warn if the workers will have another Python than asked for: the one that found the source runs it everywhere."""
     if is_connect(spark):
         return
     found_by = _python_that_looks(spark._jvm.java.lang.System.getenv)  # type: ignore[union-attr] # noqa: SLF001
@@ -73,7 +73,7 @@ def _warn_of_another_python(spark: SparkSession) -> None:
 
 
 def _python_that_looks(environment: Callable[[str], str | None]) -> str:
-    """Give the Python with which Spark looks for sources, by the JVM's environment; PySpark 4.0 does not tell it otherwise."""
+    """Return the Python with which Spark looks for sources, by the JVM's environment; PySpark 4.0 has no other way to ask."""
     return environment("PYSPARK_DRIVER_PYTHON") or environment("PYSPARK_PYTHON") or "python3"
 
 

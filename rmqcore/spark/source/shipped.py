@@ -38,7 +38,7 @@ class ShippedReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         return [InputPartition(pickle.dumps(part)) for part in parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        """Give the rows of a part."""
+        """Return the rows of a part."""
         return read_partition(self.sent, partition)
 
 
@@ -50,5 +50,5 @@ class ShippedPushingReader(ShippedReader):
     """
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
-        """Answer the filters that Spark must still apply."""
+        """Return the filters that Spark must still apply."""
         return self._table.push_filters(filters)  # type: ignore[no-any-return]

@@ -49,7 +49,7 @@ _KNOWN = KnownEnds()
 def pin_stores(
     stores: Iterable[StoreLocation], sizing: Sizing | None = None
 ) -> list[StoreLocation]:
-    """Give each store with a pin; those that have one keep it.
+    """Return each store with a pin; those that have one keep it.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def expand(where: Directories, path: str) -> Matches:
 
 
 def split_list(text: str) -> list[str]:
-    """Take a list of paths apart at its commas; those inside braces belong to a glob."""
+    """Split a list of paths at its commas; those inside braces belong to a glob."""
     groups = _groups(text)
     cuts = [
         at

@@ -15,7 +15,7 @@ PIECE = 8 * 1024 * 1024
 
 @contextmanager
 def copy_of(filesystem: RemoteFilesystem, root: str, parts: Iterable[str]) -> Iterator[Path]:
-    """Give a temporary directory with copies of files and whole directories under `root`; it is removed at the end."""
+    """Yield a temporary directory with copies of files and whole directories under `root`; it is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="rmqcore-") as made:
         target = Path(made)
         for part in parts:

@@ -158,7 +158,7 @@ class StoreLocation:
 
     @contextmanager
     def local_copy(self, *parts: str) -> Iterator[StorePaths]:
-        """Give local paths under which files and directories of the store lie.
+        """Yield local paths under which files and directories of the store lie.
 
         For a store on a local disk these are its own paths. From elsewhere the parts are copied into a temporary directory, which
         is removed at the end and holds nothing but the parts. Not meant for the CommitLog: `log_files` reads that by ranges.
@@ -177,7 +177,7 @@ class StoreLocation:
 
     @contextmanager
     def local_queues(self, *places: tuple[str, int]) -> Iterator[Iterator[QueueFiles]]:
-        """Give some queues, each as long as the next one is not asked for; one that does not exist has no files.
+        """Yield some queues, each valid until the next one is asked for; an unknown one has no files.
 
         From elsewhere the files of each queue are copied as `local_copy` does, and a database of queues as a whole.
         """
@@ -204,7 +204,7 @@ class StoreLocation:
     def queue_names(
         self, takes_topic: Callable[[str], bool] = lambda topic: True
     ) -> Iterator[tuple[str, int]]:
-        """Give topic and queue id of every queue of topics that `takes_topic` accepts."""
+        """Yield topic and queue id of every queue of topics that `takes_topic` accepts."""
         if self.is_local or self.has_database():
             with self.local_copy(*QUEUE_PARTS) as paths:
                 yield from (place for place in queue_names(paths) if takes_topic(place[0]))

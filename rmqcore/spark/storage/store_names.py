@@ -34,7 +34,7 @@ def names_by_path(path: str, end: str = "") -> tuple[str, ...]:
 
 
 def unique_names(stores: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
-    """Give each store its name.
+    """Return a unique name for each store.
 
     Parameters
     ----------

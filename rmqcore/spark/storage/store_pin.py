@@ -103,7 +103,7 @@ def _deleted(log: str, start: int, end: int) -> DamageRange:
 
 
 def pins_text(pins: Mapping[str, StorePin]) -> str:
-    """Give pins, by broker, as the text of an option."""
+    """Write pins, by broker, as the text of an option."""
     return json.dumps({broker: asdict(pin) for broker, pin in pins.items()})
 
 

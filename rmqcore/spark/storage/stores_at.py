@@ -97,7 +97,7 @@ def _store_at(
 
 
 def why_no_store(where: Directories, path: str, *, look_into: bool = False) -> str:
-    """Say why a directory that a glob found is no store, nor a folder of stores; an empty text when it is one.
+    """Return why a directory that a glob found is neither a store nor a folder of stores; an empty text if it is one.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def _name_of(path: str) -> str:
 
 
 def _what_else(where: Directories, path: str, entries: Mapping[str, bool]) -> str:
-    """Say that a directory is no store, and whether its subdirectories are stores."""
+    """Return a sentence that a directory is not a store, and whether its subdirectories are stores."""
     text = _lacks(where, path)
     stores = []
     for name in sorted(name for name, is_dir in entries.items() if is_dir):

@@ -136,7 +136,7 @@ class StoreCursor:
         return place
 
     def _pass_file(self, place: Place, allowance: Allowance) -> bool:
-        """Take the records of a file that may be taken; answer whether to go on with the next file."""
+        """Read the records of a file, up to the limit; returns whether to continue with the next file."""
         whole = self._stop is None or place.file_end <= self._stop
         byte_count = place.file_end - place.phy_offset
         if (

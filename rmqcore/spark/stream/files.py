@@ -109,7 +109,7 @@ class StreamFiles:
             phy_offset = next_file.file_from_offset
 
     def lost(self, wanted: int, available: int | None, reason: str) -> None:
-        """Say that a part of the log is missing, by an error or a warning."""
+        """Report that a part of the log is missing, by an error or a warning."""
         error = DataLossError(self.location.broker, wanted, available, reason)
         if self._fail_on_data_loss:
             raise error

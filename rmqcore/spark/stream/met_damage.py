@@ -80,7 +80,7 @@ class MetDamage:
             )
 
     def note_last_end(self, broker: str, cursor: StoreCursor) -> None:
-        """Say that no later batch of this query takes what lies at the end of a log and may become a whole record."""
+        """Note that no later batch of this query reads the end of a log that may become a whole record."""
         if cursor.unfinished and cursor.damage is None:
             warn_once(
                 f"store {broker}: the query ends before what lies at CommitLog offset {cursor.position}: it is no whole record, "

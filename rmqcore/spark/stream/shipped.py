@@ -97,7 +97,7 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return [InputPartition(pickle.dumps(part)) for part in self._stream.parts(start, end)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        """Give the rows of a part."""
+        """Return the rows of a part."""
         return read_partition(self.sent, partition)
 
     def _allowance(self, limit: ReadLimit | None) -> Allowance:

@@ -36,7 +36,7 @@ class MessagesRead(ScanRead):
         self._keep(take_filters(options.filters).brokers)
 
     def push_filters(self, filters: list[Any]) -> list[Any]:
-        """Take over the filters that the native scan can test."""
+        """Accept the filters that the native scan can test; returns the others."""
         taken = take_filters(filters)
         self.pushed = taken.conditions
         self._keep(taken.brokers)
@@ -64,7 +64,7 @@ class MessagesRead(ScanRead):
         return [part for part in self.parts_of(plans) if part.splits]
 
     def _warn(self, gap: DamageRange, broker: str) -> None:
-        """Say on the driver what the rows lack; the table ``corrupt`` has it too."""
+        """Warn on the driver of what the rows lack; the table ``corrupt`` has it too."""
         if gap.kind in LOSSES:
             what = f"{gap.expected} is missing" if gap.kind == "missing_file" else str(gap)
             warnings.warn(

@@ -63,10 +63,10 @@ class TableRead(ABC):
 
     @abstractmethod
     def read(self, part: Any) -> Iterator[Any]:
-        """Give a part's rows as ``pyarrow.RecordBatch``; runs in a task."""
+        """Return a part's rows as ``pyarrow.RecordBatch``; runs in a task."""
 
     def push_filters(self, filters: list[Any]) -> list[Any]:
-        """Take over filters of Spark; answer those that Spark must still apply. Called before `parts`."""
+        """Accept filters of Spark; returns those that Spark must still apply. Called before `parts`."""
         return filters
 
 

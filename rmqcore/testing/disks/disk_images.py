@@ -84,7 +84,7 @@ class File:
         self.changes = left
 
     def survivor(self, luck: Luck) -> bytes:
-        """Give the file as it may be found."""
+        """Return the file in a state that a power cut may leave."""
         if luck.share == 0 or not self.changes:
             return bytes(self.durable)
         content = bytearray(self.durable)
@@ -134,7 +134,7 @@ class File:
 
 
 def clip(change: Change, first: int, end: int) -> Change | None:
-    """Give the part of a change of bytes that lies in a range."""
+    """Return the part of a change of bytes that lies in a range."""
     if change.data is None:
         return None
     begin, stop = max(change.place, first), min(change.place + len(change.data), end)
@@ -256,7 +256,7 @@ class Disk:
 
     @classmethod
     def of(cls, path: Path) -> Disk:
-        """Take a directory as one that is on disk as it is."""
+        """Return a disk with the contents of a directory."""
         disk = cls(path.stat().st_ino)
         disk._scan(path, disk.root)
         return disk

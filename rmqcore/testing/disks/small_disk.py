@@ -38,7 +38,7 @@ LONGEST = 20
 
 
 def config_of(how: str) -> dict[str, Any]:
-    """Give the settings: files go when their time is over (``time``), when the disk is full as well (``disk``), or before."""
+    """Return the settings: files go when their time is over (``time``), also when the disk is full (``disk``), or before."""
     return {
         **TINY,
         "mapped_file_size_commit_log": FILE_BYTES,

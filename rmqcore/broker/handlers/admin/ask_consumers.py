@@ -31,7 +31,7 @@ def _get_consumer_running_info(call: Call) -> RemotingCommand | None:
 
 
 def _consume_message_directly(call: Call) -> RemotingCommand | None:
-    """Give a consumer a message of the log, which it consumes at once, and hand on what it says."""
+    """Send a message of the log to a consumer, which consumes it at once, and pass on its result."""
     text = call.fields.text("msgId")
     try:
         phy_offset = parse_msg_id(text).phy_offset

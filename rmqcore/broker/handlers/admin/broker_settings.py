@@ -70,7 +70,7 @@ def _update_broker_config(call: Call) -> RemotingCommand:
 
 
 def _get_broker_config(call: Call) -> RemotingCommand:
-    """Give the settings of broker and store as a properties file."""
+    """Return the settings of broker and store as a properties file."""
     broker = call.broker
     host, _, port = broker.address.rpartition(":")
     root = str(broker.store.paths.root)

@@ -17,7 +17,7 @@ from rmqcore.remoting.command import RemotingCommand
 
 
 def _get_consumer_connection_list(call: Call) -> RemotingCommand:
-    """Tell which members a consumer group has, and what they want.
+    """Return the members of a consumer group and their subscriptions.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getConsumerConnectionList.
     """
@@ -39,7 +39,7 @@ def _get_consumer_connection_list(call: Call) -> RemotingCommand:
 
 
 def _get_producer_connection_list(call: Call) -> RemotingCommand:
-    """Tell which members a producer group has.
+    """Return the members of a producer group.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getProducerConnectionList.
     """
@@ -64,7 +64,7 @@ def _connections(clients: Iterable[ClientChannelInfo]) -> list[dict[str, object]
 
 
 def _get_all_producer_info(call: Call) -> RemotingCommand | None:
-    """Tell which members all producer groups have.
+    """Return the members of all producer groups.
 
     Source: RocketMQ 5.5.0 ProducerManager#getProducerTable.
     """

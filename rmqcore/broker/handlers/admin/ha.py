@@ -21,7 +21,7 @@ _NO_VERSION = {"counter": 0, "stateVersion": 0, "timestamp": 0}
 
 
 def _exchange_ha_info(call: Call) -> RemotingCommand:
-    """Tell where a master's HA port and broker are.
+    """Return the addresses of a master's HA port and broker.
 
     Notes
     -----
@@ -41,7 +41,7 @@ def _exchange_ha_info(call: Call) -> RemotingCommand:
 
 
 def _get_ha_status(call: Call) -> RemotingCommand:
-    """Tell which slaves are connected, or what a slave knows of its master."""
+    """Return the connected slaves, or what a slave knows of its master."""
     broker = call.broker
     end = broker.store.max_phy_offset
     slaves = broker.replication.slaves()
@@ -121,7 +121,7 @@ def replication_info(broker: Broker) -> dict[str, str]:
 
 def _plain(broker: Broker, slaves: list[SlaveInfo]) -> dict[str, object]:
     """Return the same as numbers, for `rmqcore.client.peer_status`."""
-    master = broker.replication.master() or MasterInfo() if is_slave(broker) else None
+    master = broker.replication.master() or MasterInfo() if broker.store.config.is_slave else None
     return {
         "role": broker.store.config.broker_role,
         "log_end": broker.store.max_phy_offset,
@@ -150,12 +150,12 @@ def _plain(broker: Broker, slaves: list[SlaveInfo]) -> dict[str, object]:
 
 
 def _get_timer_check_point(call: Call) -> RemotingCommand:
-    """Tell how far timed messages are delivered: none are kept here."""
+    """Return how far timed messages are delivered: none are kept here."""
     return call.respond(body=_TIMER_CHECKPOINT.pack(*[0] * 7))
 
 
 def _get_timer_metrics(call: Call) -> RemotingCommand:
-    """Tell how many timed messages of each topic wait: none are kept here."""
+    """Return how many timed messages of each topic wait: none are kept here."""
     return call.respond(body=encode_json({"dataVersion": _NO_VERSION, "timingCount": {}}))
 
 

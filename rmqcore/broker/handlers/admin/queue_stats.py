@@ -36,7 +36,7 @@ from rmqcore.remoting.command import RemotingCommand
 
 
 def _get_topic_stats_info(call: Call) -> RemotingCommand | None:
-    """Tell how far the queues of a topic reach.
+    """Return the offsets of a topic's queues.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getTopicStatsInfo.
     """
@@ -61,7 +61,7 @@ def _topic_offset(store: MessageStore, queue: MessageQueue) -> TopicOffset:
 
 
 def _get_consume_stats(call: Call) -> RemotingCommand | None:
-    """Tell how far a group has read topics: those that the request names, or all that the group has read and subscribes to.
+    """Return how far a group has read topics: those that the request names, or all that the group has read and subscribes to.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getConsumeStats.
     """
@@ -84,7 +84,7 @@ def _get_consume_stats(call: Call) -> RemotingCommand | None:
 
 
 def _get_broker_consume_stats(call: Call) -> RemotingCommand | None:
-    """Tell how far all groups have read all topics, or all that are ordered.
+    """Return how far all groups have read all topics, or all ordered topics.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#fetchAllConsumeStatsInBroker.
     """
@@ -103,7 +103,7 @@ def _get_broker_consume_stats(call: Call) -> RemotingCommand | None:
 
 
 def _query_consume_time_span(call: Call) -> RemotingCommand | None:
-    """Tell of when the messages of a topic are, and of when those that a group consumes now.
+    """Return the times of a topic's oldest and newest messages, and of those that a group consumes now.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#queryConsumeTimeSpan.
     """

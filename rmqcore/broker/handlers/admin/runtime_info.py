@@ -50,7 +50,7 @@ _NOT_MEASURED = {
 
 
 def _get_broker_runtime_info(call: Call) -> RemotingCommand | None:
-    """Tell how the broker does, as a table of texts.
+    """Return the broker's state as a table of texts.
 
     Notes
     -----
@@ -86,7 +86,7 @@ def _identity(broker: Broker) -> dict[str, str]:
 
 
 def _store_state(broker: Broker) -> tuple[str, str]:
-    """Say whether the store takes messages, and why not: ``ok``, ``full``, ``refusing`` or ``failed``."""
+    """Return whether the store takes messages, and why not: ``ok``, ``full``, ``refusing`` or ``failed``."""
     refusal = broker.store.refusal
     if broker.store.failed:
         return "failed", str(refusal)

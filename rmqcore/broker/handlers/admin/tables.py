@@ -20,12 +20,12 @@ def _get_all_delay_offset(call: Call) -> RemotingCommand:
 
 
 def _get_all_message_request_mode(call: Call) -> RemotingCommand:
-    """Tell which groups are told to pop: none, as this broker pulls alone."""
+    """Return the groups that pop: none, because this broker serves pulls only."""
     return call.respond(body=encode_json({"messageRequestModeMap": {}}))
 
 
 def _query_topic_consume_by_who(call: Call) -> RemotingCommand:
-    """Tell which groups want a topic now, or have read it.
+    """Return the groups that subscribe to a topic now, or have read it.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#queryTopicConsumeByWho.
     """
@@ -77,7 +77,7 @@ def _get_system_topic_list(call: Call) -> RemotingCommand:
 
 
 def _view_broker_stats_data(call: Call) -> RemotingCommand:
-    """Tell what was counted under a name for a topic or group, in the last minute, hour and day.
+    """Return the counts under a name for a topic or group, in the last minute, hour and day.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#ViewBrokerStatsData.
     """

@@ -108,7 +108,7 @@ def compare_with_log(
 
 
 def _record_at(files: Sequence[IndexFile], log: ReadableLog, phy_offset: int) -> int:
-    """Give the start of a record about an offset: behind it where an index entry names one, else the start of the log file."""
+    """Return the start of a record near an offset: behind it if an index entry names one, else the start of the log file."""
     for file in files:
         header = file.found
         if header.index_count > 1 and header.end_phy_offset >= phy_offset:
@@ -133,7 +133,7 @@ class _Part:
 
 
 class IndexCompare:
-    """Takes batches of the log, as an index does, and compares their keys with the entries that are there."""
+    """Reads batches of the log, as an index does, and compares their keys with the entries that are there."""
 
     def __init__(self, files: Sequence[IndexFile], start: int) -> None:
         self.damage: IndexDamage | None = None
@@ -251,7 +251,7 @@ class IndexCompare:
             self.damage = IndexDamage(number, f"index/{self._files[number].name}: {what}")
 
     def finish(self, looked_up_to: int = MAX_OFFSET) -> IndexDamage | None:
-        """Tell what was wrong; entries that no record came up to point where there is no record.
+        """Return the damage found; entries that no record matched point where there is no record.
 
         Parameters
         ----------

@@ -101,7 +101,7 @@ def plan_index(
     how: IndexThoroughness,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Say what `heal_index` would do; nothing is changed.
+    """Plan what `heal_index` would do; nothing is changed.
 
     Raises
     ------

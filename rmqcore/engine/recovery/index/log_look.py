@@ -42,11 +42,11 @@ class LogLook:
         return self._starts[0] if self._starts else 0
 
     def file_starts(self) -> list[int]:
-        """Give the offsets at which the files begin."""
+        """Return the offsets at which the files begin."""
         return self._starts
 
     def window(self, phy_offset: int) -> tuple[memoryview, int, int] | None:
-        """Give the bytes of the file that holds an offset, and where it begins and ends; None when no file does."""
+        """Return the bytes of the file that holds an offset, and where it begins and ends; None if no file does."""
         files = self._file_of(phy_offset)
         if files is None:
             return None
@@ -55,7 +55,7 @@ class LogLook:
         return memoryview(file), start, start + file.file_size
 
     def view_at(self, phy_offset: int) -> MessageView | None:
-        """Give the message whose record starts at an offset; None when no record does."""
+        """Return the message whose record starts at an offset; None if no record does."""
         files = self._file_of(phy_offset)
         if files is None:
             return None

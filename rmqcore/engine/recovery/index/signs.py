@@ -38,7 +38,7 @@ class ReadableLog(DispatchLog, Protocol):
     """What the check of an index needs of a CommitLog."""
 
     def view_at(self, phy_offset: int) -> MessageView | None:
-        """Give the message whose record starts at an offset."""
+        """Return the message whose record starts at an offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +196,15 @@ def _end_sign(file: IndexFile, log: ReadableLog, *, proven: bool) -> str | None:
 
 
 class NoQueues:
-    """Takes the place of the queues where a dispatcher feeds something else alone."""
+    """Stands in for the queues where a dispatcher feeds something else alone."""
 
     def put_batch(
         self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int
     ) -> None:
-        """Take nothing."""
+        """Accept nothing."""
 
     def put_entry(self, *entry: Any) -> None:
-        """Take nothing."""
+        """Accept nothing."""
 
 
 class TagEvidence:

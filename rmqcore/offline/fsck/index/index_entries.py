@@ -43,7 +43,7 @@ class Entries:
         return len(self.phy_offset)
 
     def part(self, start: int, stop: int | None) -> Entries:
-        """Give some of the entries: a view, or a copy of a small part, so that the rest can be freed."""
+        """Return some of the entries: a view, or a copy of a small part, so that the rest can be freed."""
         where = slice(start, stop)
         found = Entries(
             self.reader,
@@ -60,7 +60,7 @@ class Entries:
 
 
 def entries_of_file(reader: IndexFileReader, first: int) -> Iterator[Entries]:
-    """Give the entries in use from number `first` on, a chunk at a time."""
+    """Yield the entries in use from number `first` on, a chunk at a time."""
     if reader.slot_count is None or reader.max_index_num is None:
         return
     stop = min(reader.header.index_count, reader.max_index_num)
@@ -84,7 +84,7 @@ def entries_of_file(reader: IndexFileReader, first: int) -> Iterator[Entries]:
 
 
 class IndexStream:
-    """Gives entries in steps of CommitLog offsets.
+    """Reads entries in steps of CommitLog offsets.
 
     Entries are written in log order, so the stream holds few at a time. Entries with damaged offsets come early or at
     the end; they never stop the stream.
@@ -126,7 +126,7 @@ class IndexStream:
                 self._failed(reader, error)
 
     def take_below(self, phy_offset: int) -> Iterator[Entries]:
-        """Give the entries that point below an offset and were not given yet, few at a time."""
+        """Yield the entries that point below an offset and were not yielded yet, few at a time."""
         before, self._waiting = self._waiting, []
         for entries in before:
             yield from self._split(entries, phy_offset)
@@ -138,7 +138,7 @@ class IndexStream:
                 yield from self._split(found, phy_offset)
 
     def _split(self, entries: Entries, phy_offset: int) -> Iterator[Entries]:
-        """Give the entries below an offset; the others wait."""
+        """Yield the entries below an offset; the others wait."""
         at = int(np.searchsorted(entries.phy_offset, phy_offset))
         if at:
             yield entries.part(0, at)
@@ -148,7 +148,7 @@ class IndexStream:
             self._far_ahead(self._waiting.pop(0))
 
     def rest(self) -> Iterator[Entries]:
-        """Give all entries that were not given yet."""
+        """Yield all entries that were not yielded yet."""
         yield from self._waiting
         self._waiting = []
         self._ended = True

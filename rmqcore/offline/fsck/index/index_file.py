@@ -123,5 +123,5 @@ def check_ends(reader: IndexFileReader, findings: Findings, log: LogAudit) -> No
 
 
 def file_path(reader: IndexFileReader) -> str:
-    """Give the path of an index file as findings name it."""
+    """Return the path of an index file as findings name it."""
     return f"index/{reader.path.name}"

@@ -113,7 +113,7 @@ class IndexAudit:
         self._count_missing(batch, missing, last)
 
     def _groups(self, begin: int, end: int) -> Iterator[list[Entries]]:
-        """Give the entries of [begin, end): those of a sound index in one group, any number of wrong ones in several."""
+        """Yield the entries of [begin, end): those of a sound index in one group, any number of wrong ones in several."""
         parts: list[Entries] = []
         count = 0
         for entries in self._stream.take_below(end):
