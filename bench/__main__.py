@@ -26,6 +26,7 @@ BENCHES = {
     "beside": ("beside_benches", "beside", False),
     "clock": ("clock_benches", "clock", False),
     "broker": ("broker_benches", "broker", False),
+    "ha": ("ha_benches", "ha", True),
     "cold": ("cold_benches", "cold", False),
     "space": ("space_benches", "space", False),
     "disk": ("disk_benches", "disk", False),

@@ -46,6 +46,8 @@ class Server:
         The broker's.
     start_s : float
         What it took from its start until it said that it is ready; 0 where nothing says so.
+    ha : str
+        Where slaves get the log; empty: nowhere.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class Server:
         namesrv: str,
         process: subprocess.Popen[bytes],
         start_s: float = 0.0,
+        ha: str = "",
     ) -> None:
         self.name = name
         self.address = address
         self.namesrv = namesrv
         self.process = process
         self.start_s = start_s
+        self.ha = ha
 
     @property
     def port(self) -> int:
@@ -121,11 +125,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def ours(folder: pathlib.Path, **settings: object) -> Iterator[Server]:
-    """`rmqcore serve` on the store in `folder`, a new one where there is none."""
+def ours(folder: pathlib.Path, *options: str, **settings: object) -> Iterator[Server]:
+    """`rmqcore serve` on the store in `folder`, a new one where there is none; `options` are of its command line."""
     folder.mkdir(parents=True, exist_ok=True)
     config = write_properties(folder / "broker.conf", {**COMMON, **settings})
     command = [sys.executable, "-m", "rmqcore", "serve", str(folder / "store"), "--port", "0"]
+    command += options
     begin = time.monotonic()
     with ended(
         subprocess.Popen([*command, "--json", "--config", config], stdout=subprocess.PIPE)
@@ -133,7 +138,9 @@ def ours(folder: pathlib.Path, **settings: object) -> Iterator[Server]:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
         start_s = time.monotonic() - begin
-        yield Server("rmqcore", ready["broker"], ready["namesrv"], process, start_s)
+        yield Server(
+            "rmqcore", ready["broker"], ready["namesrv"], process, start_s, ready["ha"] or ""
+        )
 
 
 @contextlib.contextmanager

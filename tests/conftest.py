@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import random
 import shutil
 import signal
 import tarfile
@@ -109,6 +110,23 @@ def store_copy(golden: Path, tmp_path: Path) -> StoreCopy:
         return target
 
     return copy
+
+
+class Rand(random.Random):
+    """Shows its seed when a test fails; RMQCORE_SEED repeats it."""
+
+    def __init__(self, start: int) -> None:
+        super().__init__(start)
+        self.start = start
+
+    def __repr__(self) -> str:
+        return f"<RMQCORE_SEED={self.start}>"
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    """A generator of choices: the same for the same commit, others with RMQCORE_SEED, as every night."""
+    return Rand(int(os.environ.get("RMQCORE_SEED", "7")))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from threading import get_ident
 
 from rmqcore import sysflag
 from rmqcore._native.put.put_result import PutResult, refused_result
@@ -276,7 +277,7 @@ class _Waiting:
     for last.
     """
 
-    __slots__ = ("_answers", "_broker", "_missing", "_puts", "_then")
+    __slots__ = ("_answers", "_broker", "_missing", "_puts", "_then", "_thread")
 
     def __init__(
         self, broker: BrokerParts, puts: int, then: Callable[[PutMessageStatus], object]
@@ -286,6 +287,7 @@ class _Waiting:
         self._then = then
         self._answers: list[PutMessageStatus] = []
         self._missing = 0
+        self._thread = get_ident()  # the loop's
 
     def begin(self, end_offset: int) -> None:
         """Ask all for the end of the messages."""
@@ -306,10 +308,12 @@ class _Waiting:
             self._missing = -1
             self._answer(PutMessageStatus.SERVICE_NOT_AVAILABLE)
 
-    def _heard(
-        self, place: int, status: PutMessageStatus
-    ) -> None:  # in a thread of the store or of replication
-        self._broker.loop.call_soon_threadsafe(partial(self._note, place, status))
+    def _heard(self, place: int, status: PutMessageStatus) -> None:
+        """Take an answer: that of the disk comes in a thread of the store, that of followers mostly in the loop's own."""
+        if get_ident() == self._thread:
+            self._note(place, status)
+        else:
+            self._broker.loop.call_soon_threadsafe(partial(self._note, place, status))
 
     def _note(self, place: int, status: PutMessageStatus) -> None:
         self._answers[place] = status

@@ -129,8 +129,18 @@ class HaMaster:
     # ---- the log grows
 
     def requests_answered(self) -> None:
-        """Look whether requests have appended messages; called after those that one connection has sent at once."""
-        if self.open and self._grown() and self._delay_s > BUSY_S:
+        """Look whether requests have appended messages; called after those that one connection has sent at once.
+
+        Where no send waits for a slave, the next look of the timer sends what many requests have brought in one frame: frames for
+        each of them cost a master as much as their messages.
+        """
+        if not self.open:
+            return
+        is_waited_for = self._replicas > MASTER_ALONE
+        has_grown = (
+            self._grown() if is_waited_for else self.broker.store.confirm_offset != self._end
+        )
+        if has_grown and self._delay_s > BUSY_S:
             self._set_timer(BUSY_S)
 
     def _grown(self) -> bool:

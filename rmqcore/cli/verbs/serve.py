@@ -339,11 +339,10 @@ def _ha_port(
         return None
     if option is not None:
         return option
+    above = broker_port and broker_port + 1  # a free port where the broker's is one
     if config is not None and "haListenPort" in read_properties(config):
-        return given.ha_listen_port or broker_port + 1
-    if given.broker_role == "SYNC_MASTER":
-        return broker_port and broker_port + 1
-    return None
+        return given.ha_listen_port or above
+    return above if given.broker_role == "SYNC_MASTER" else None
 
 
 def _say_what_was_cut(store: MessageStore, cut: CommonEnd) -> None:
