@@ -112,7 +112,7 @@ class Compared:
         return distinct(self._numbers[(self._flags & queue_compare.DIFFERS) != 0])
 
     def unplaced(self) -> npt.NDArray[np.bool_]:
-        """Return which of the batch's records have no entry at the places that they name, where no other record has one either."""
+        """Return which of the batch's records have no entry at the places they name, where no other record has one either."""
         flags = self._flags[: len(self._batch)]
         found: npt.NDArray[np.bool_] = (
             flags & (queue_compare.DIFFERS | queue_compare.REFUSED)
