@@ -11,7 +11,6 @@ import os
 import random
 import shutil
 import signal
-import tarfile
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 from support.doses import LEVEL
+from support.stores.archives import unpack
 from support.tools import how_to_install, missing
 from xdist.scheduler import LoadFileScheduling
 
@@ -93,11 +93,7 @@ class StoreCopy(Protocol):
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the golden set: `golden / CASE / "store"`. Only for reading: every test sees the same files."""
     folder = tmp_path_factory.mktemp("golden")
-    with tarfile.open(GOLDEN_ARCHIVE) as archive:
-        # The filter is None where Python is too old to have it (Debian's 3.11.2): the archive is ours, see test_golden.py.
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(folder)
-    return folder / "golden"
+    return unpack(GOLDEN_ARCHIVE, folder) / "golden"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from interop.java_store import JavaStore
 from interop.questions import FOREVER, NO_LIMIT
 from support.places import ROOT
 from support.ports import PortBlock
+from support.stores.archives import unpack
 
 import rmqcore
 from rmqcore import MessageStoreConfig
@@ -55,8 +55,7 @@ class Kind:
 
     def unpack(self, into: Path) -> Path:
         """A fresh copy in a directory that is made."""
-        with tarfile.open(ARCHIVES / f"{self.name}.tar.xz") as archive:
-            archive.extractall(into, filter="data")
+        unpack(ARCHIVES / f"{self.name}.tar.xz", into)
         (root,) = into.iterdir()
         return root
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +27,17 @@ SMALL: dict[str, Any] = {
     "disk_max_used_space_ratio": 100,
 }
 READ_BYTES = 1 << 14
+LONG_S = 120.0
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a test for at most `LONG_S` seconds."""
+
+    async def timed() -> None:
+        async with asyncio.timeout(LONG_S):
+            await test()
+
+    asyncio.run(timed())
 
 
 class Side:

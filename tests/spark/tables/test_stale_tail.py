@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
 from support.places import ROOT
 from support.spark.spark_tables import read_table
+from support.stores.archives import unpack
 
 import rmqcore
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    with tarfile.open(ROOT / "tests/conformance/write-without-mmap.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "write-without-mmap"
+    return (
+        unpack(ROOT / "tests/conformance/write-without-mmap.tar.xz", tmp_path)
+        / "write-without-mmap"
+    )
 
 
 def corrupt(root: Path, **options: str) -> list[dict[str, object]]:

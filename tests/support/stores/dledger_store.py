@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-import tarfile
 from pathlib import Path
+
+from support.stores.archives import unpack
 
 from rmqcore import Message, codec
 from rmqcore.disk.paths import file_name
@@ -17,10 +18,7 @@ TIME_MS = 1_800_000_000_000
 
 def unpack_real(folder: Path) -> Path:
     """Unpack the store of the real broker: eight log files of 16 KiB, all queues, one index file; clean exit."""
-    with tarfile.open(REAL) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(folder)
-    return folder / "dledger"
+    return unpack(REAL, folder) / "dledger"
 
 
 def head(index: int, pos: int, body_len: int, *, magic: int = 1, size: int | None = None) -> bytes:

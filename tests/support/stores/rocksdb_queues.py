@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import struct
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
+
+from support.stores.archives import unpack
 
 import rmqcore
 
@@ -18,10 +19,7 @@ Row = tuple[int, int, int, int]
 
 def java_store(folder: Path) -> Path:
     """Unpack the store of RocketMQ."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(folder)
-    return folder / "rocksdb-queues"
+    return unpack(ARCHIVE, folder) / "rocksdb-queues"
 
 
 def entry_key(topic: str, queue_id: int, queue_offset: int) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from rich.console import Console
 from support.eventually import eventually_async
 from support.ports import PortBlock
 from support.raw_client import AsyncRawClient
-from support.replication import RawSlave, Side, slave_of
+from support.replication import RawSlave, Side, run, slave_of
 
 from rmqcore import Message
 from rmqcore.broker.network import ha_slave, master_broker
@@ -31,23 +30,11 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
 
-LONG_S = 120.0
-
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow each other at once."""
     monkeypatch.setattr(ha_slave, "AGAIN_AFTER_S", 0.02)
-
-
-def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test for at most so long."""
-
-    async def timed() -> None:
-        async with asyncio.timeout(LONG_S):
-            await test()
-
-    asyncio.run(timed())
 
 
 def paired(tmp_path: Path, **config: Any) -> Side:

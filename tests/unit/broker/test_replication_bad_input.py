@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.eventually import eventually_async
-from support.replication import RawSlave, Side, slave_of
+from support.replication import RawSlave, Side, run, slave_of
 
 from rmqcore.broker.network import ha_slave
 from rmqcore.offline.fsck import fsck
 
-LONG_S = 120.0
 HEADER = struct.Struct(">qi")
 
 
@@ -23,14 +20,6 @@ HEADER = struct.Struct(">qi")
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow each other at once."""
     monkeypatch.setattr(ha_slave, "AGAIN_AFTER_S", 0.02)
-
-
-def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def timed() -> None:
-        async with asyncio.timeout(LONG_S):
-            await test()
-
-    asyncio.run(timed())
 
 
 def error_of(slave: Side) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
 from support.cli.cli_runs import Run
-from support.places import ROOT
+from support.stores import kept_elsewhere
 
 VERBS = {
     "cat": (),
@@ -21,17 +20,7 @@ VERBS = {
 
 @pytest.fixture
 def compacted(tmp_path: Path) -> Path:
-    """A store of RocketMQ, and in it the topic Old whose messages the cleaner has taken out of the log."""
-    with tarfile.open(ROOT / "tests/conformance/compaction.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    root = tmp_path / "compaction"
-    (root / "compaction/compactionLog/Compact").rename(root / "compaction/compactionLog/Old")
-    return root
-
-
-def tiered(root: Path) -> None:
-    (root / "config").mkdir(exist_ok=True)
-    (root / "config" / "tieredStoreMetadata.json").write_text("{}")
+    return kept_elsewhere.compacted(tmp_path)
 
 
 @pytest.mark.parametrize("has_queue", [False, True])
@@ -53,7 +42,7 @@ def test_a_topic_that_only_the_compaction_has(
 def test_a_topic_that_the_tiered_store_may_have(
     verb: str, compacted: Path, tmp_path: Path, rmqcore: Run
 ) -> None:
-    tiered(compacted)
+    kept_elsewhere.tiered(compacted)
     (compacted / "consumequeue" / "Gone" / "0").mkdir(parents=True)
     words = [word.replace("OUT", str(tmp_path / "out")) for word in VERBS[verb]]
     done = rmqcore(verb, compacted, "--topic", "Gone", *words)
@@ -63,13 +52,13 @@ def test_a_topic_that_the_tiered_store_may_have(
 
 @pytest.mark.parametrize("verb", ["cat", "tail", "stats"])
 def test_a_topic_with_messages_in_the_log(verb: str, compacted: Path, rmqcore: Run) -> None:
-    tiered(compacted)
+    kept_elsewhere.tiered(compacted)
     done = rmqcore(verb, compacted, "--topic", "Compact")
     assert (done.code, done.err) == (0, "")
 
 
 def test_the_end_of_a_queue_is_known(compacted: Path, rmqcore: Run) -> None:
-    tiered(compacted)
+    kept_elsewhere.tiered(compacted)
     done = rmqcore("get", compacted, "--topic", "Compact", "--queue", "0", "--offset", "11")
     assert (done.code, "OFFSET_OVERFLOW_ONE" in done.err) == (0, True)
 
@@ -83,7 +72,7 @@ def test_columns_of_such_a_topic_come_with_a_note(
 
 @pytest.mark.parametrize("verb", ["info", "doctor"])
 def test_info_and_doctor_say_so(verb: str, compacted: Path, rmqcore: Run) -> None:
-    tiered(compacted)
+    kept_elsewhere.tiered(compacted)
     text = rmqcore(verb, compacted).out.decode()
     assert "is kept in compaction/, which rmqcore does not read" in text
     assert "may be in a tiered store, which rmqcore does not read" in text

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.places import ROOT
+from support.stores.archives import unpack
 
 import rmqcore
 from rmqcore import Message
@@ -37,9 +37,9 @@ def touch(path: Path, data: bytes = b"x") -> None:
 
 
 def double_write(root: Path) -> None:
-    with tarfile.open(ROOT / "tests/conformance/rocksdb-queues.tar.xz") as archive:
-        archive.extractall(root.parent / "other", filter="data")
-    (other,) = (root.parent / "other").iterdir()
+    (other,) = unpack(
+        ROOT / "tests/conformance/rocksdb-queues.tar.xz", root.parent / "other"
+    ).iterdir()
     for file in (other / "consumequeue").iterdir():
         file.rename(root / "consumequeue" / file.name)
 
@@ -85,9 +85,8 @@ Run = Callable[..., Any]
 def store_of(kind: str, tmp_path: Path) -> Path:
     name = ARCHIVES.get(kind)
     if name is not None:
-        with tarfile.open(ROOT / "tests/conformance" / f"{name}.tar.xz") as archive:
-            archive.extractall(tmp_path / "stores", filter="data")
-        (root,) = (tmp_path / "stores").iterdir()
+        archive = ROOT / "tests/conformance" / f"{name}.tar.xz"
+        (root,) = unpack(archive, tmp_path / "stores").iterdir()
         return root
     root = tmp_path / "store"
     with rmqcore.open(root, **SIZES) as store:

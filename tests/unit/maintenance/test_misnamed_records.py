@@ -8,17 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.stores.flipped_record import SIZES, flipped
 
 import rmqcore
-from rmqcore import Message, MessageView
+from rmqcore import Message
 from rmqcore.cli import main
 
-SIZES: dict[str, Any] = {
-    "mapped_file_size_commit_log": 64 << 10,
-    "mapped_file_size_consume_queue": 2000,
-    "max_hash_slot_num": 100,
-    "max_index_num": 400,
-}
 FIELDS = {
     "topic": (None, 0x20),
     "queue id": (15, 0x04),
@@ -36,25 +31,6 @@ WORDS = {
 }
 
 
-def flipped(root: Path, which: int, position: int | None, mask: int) -> MessageView:
-    """A closed store with a bit flipped in a record of Orders 0; the record as it was."""
-    with rmqcore.open(root, services=False, **SIZES) as store:
-        for number in range(40):
-            topic, queue_id = ("Orders", "Bills")[number % 2], number % 4 // 2
-            store.put(Message(topic, b"x" * 300, queue_id, keys=[f"k{number}"])).raise_for_status()
-        while store.dispatch_behind_bytes:
-            store.dispatch_once()
-    with rmqcore.read(root) as reader:
-        found = [one for one in reader.messages() if (one.topic, one.queue_id) == ("Orders", 0)]
-    view = found[which]
-    path = root / "commitlog" / f"{0:020}"
-    data = bytearray(path.read_bytes())
-    at = position if position is not None else bytes(view.raw).rindex(b"Orders")
-    data[view.phy_offset + at] ^= mask
-    path.write_bytes(data)
-    return view
-
-
 @pytest.mark.parametrize(("position", "mask"), FIELDS.values(), ids=FIELDS)
 @pytest.mark.parametrize("which", WHICH.values(), ids=WHICH)
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
@@ -63,7 +39,7 @@ def test_it_is_named_with_exit_code_2(
 ) -> None:
     """Salvage and rebuild ended with 0 if the place was free, recover unless the record was the queue's last."""
     store = tmp_path / "store"
-    hurt = flipped(store, which, position, mask)
+    hurt = flipped(store, position, mask, which)
     capsys.readouterr()
     places = {"STORE": str(store), "OUT": str(tmp_path / "out")}
     assert main([places.get(word, word) for word in words]) == 2
@@ -82,7 +58,7 @@ def test_an_open_serves_the_message_where_consumers_know_it(
     which: int, position: int | None, mask: int, tmp_path: Path
 ) -> None:
     """The open wrote a second entry at the place that the record names, and said nothing."""
-    hurt = flipped(tmp_path, which, position, mask)
+    hurt = flipped(tmp_path, position, mask, which)
     with rmqcore.open(tmp_path, services=False, **SIZES) as store:
         report = store.recovery
         assert (report.exit_code, report.healed_entries) == (2, 0)
@@ -97,7 +73,7 @@ def test_an_open_serves_the_message_where_consumers_know_it(
 def test_after_a_crash_nothing_in_the_middle_counts_as_taken_away(
     tmp_path: Path, capsys: Any
 ) -> None:
-    flipped(tmp_path, WHICH["in the middle"], *FIELDS["queue id"])
+    flipped(tmp_path, *FIELDS["queue id"], WHICH["in the middle"])
     (tmp_path / "abort").touch()
     capsys.readouterr()
     assert main(["recover", str(tmp_path)]) == 2
@@ -110,7 +86,7 @@ def test_after_a_crash_nothing_in_the_middle_counts_as_taken_away(
 
 def test_people_read_it_in_the_reports(tmp_path: Path, capsys: Any) -> None:
     store = tmp_path / "store"
-    hurt = flipped(store, WHICH["last"], *FIELDS["queue id"])
+    hurt = flipped(store, *FIELDS["queue id"], WHICH["last"])
     sentence = "whose record names Orders 4: its TOPIC or QUEUEID is damaged"
     report = rmqcore.salvage(store, tmp_path / "salvaged")
     assert sentence in str(report.misnamed[0])
@@ -120,7 +96,7 @@ def test_people_read_it_in_the_reports(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_a_salvaged_store_has_nothing_to_report(tmp_path: Path) -> None:
-    flipped(tmp_path / "store", WHICH["last"], *FIELDS["transaction type"])
+    flipped(tmp_path / "store", *FIELDS["transaction type"], WHICH["last"])
     rmqcore.salvage(tmp_path / "store", tmp_path / "once")
     again = rmqcore.salvage(tmp_path / "once", tmp_path / "twice")
     assert (again.exit_code, again.misnamed) == (0, [])

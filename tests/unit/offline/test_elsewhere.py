@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tarfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.places import ROOT
+from support.stores import kept_elsewhere
 
 from rmqcore import ElsewhereWarning, StoreReader
 from rmqcore.spark.jobs.job_source import JobSource
@@ -29,17 +28,7 @@ CALLS: dict[str, Callable[[StoreReader, str], Any]] = {
 
 @pytest.fixture
 def compacted(tmp_path: Path) -> Path:
-    """A store of RocketMQ, and in it the topic Old whose messages the cleaner has taken out of the log."""
-    with tarfile.open(ROOT / "tests/conformance/compaction.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    root = tmp_path / "compaction"
-    (root / "compaction/compactionLog/Compact").rename(root / "compaction/compactionLog/Old")
-    return root
-
-
-def tiered(root: Path) -> None:
-    (root / "config").mkdir(exist_ok=True)
-    (root / "config" / "tieredStoreMetadata.json").write_text("{}")
+    return kept_elsewhere.compacted(tmp_path)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -52,13 +41,13 @@ def test_a_call_that_finds_nothing_warns(
         ElsewhereWarning, match="'Old': compaction/compactionLog/Old has the newest message"
     ):
         assert not call(reader, "Old")
-    tiered(compacted)
+    kept_elsewhere.tiered(compacted)
     with pytest.warns(ElsewhereWarning, match="'Gone': older messages may be in the tiered store"):
         assert not call(reader, "Gone")
 
 
 def test_a_topic_with_messages_in_the_log_brings_no_warning(compacted: Path) -> None:
-    tiered(compacted)
+    kept_elsewhere.tiered(compacted)
     reader = StoreReader(compacted)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

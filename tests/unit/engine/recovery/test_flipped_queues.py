@@ -6,18 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.stores.flipped_record import SIZES, flipped
 
 import rmqcore
-from rmqcore import Message, MessageView
+from rmqcore import Message
 from rmqcore.cli import main
 from rmqcore.status import GetMessageStatus
 
-SIZES: dict[str, Any] = {
-    "mapped_file_size_commit_log": 64 << 10,
-    "mapped_file_size_consume_queue": 2000,
-    "max_hash_slot_num": 100,
-    "max_index_num": 400,
-}
 QUEUEID = 12
 FLIPS = {
     "topic": (None, 0x01),
@@ -26,24 +21,6 @@ FLIPS = {
     "large queue id": (QUEUEID, 0x40),
     "negative queue id": (QUEUEID, 0x80),
 }
-
-
-def flipped(root: Path, position: int | None, mask: int) -> MessageView:
-    """A closed store whose last record of Orders 0 has another topic or queue id; the record as it was."""
-    with rmqcore.open(root, services=False, **SIZES) as store:
-        for number in range(40):
-            topic, queue_id = ("Orders", "Bills")[number % 2], number % 4 // 2
-            store.put(Message(topic, b"x" * 300, queue_id, keys=[f"k{number}"])).raise_for_status()
-        while store.dispatch_behind_bytes:
-            store.dispatch_once()
-    with rmqcore.read(root) as reader:
-        view = [one for one in reader.messages() if (one.topic, one.queue_id) == ("Orders", 0)][-1]
-    path = root / "commitlog" / f"{0:020}"
-    data = bytearray(path.read_bytes())
-    at = position if position is not None else bytes(view.raw).rindex(b"Orders")
-    data[view.phy_offset + at] ^= mask
-    path.write_bytes(data)
-    return view
 
 
 @pytest.mark.parametrize(("position", "mask"), FLIPS.values(), ids=FLIPS)

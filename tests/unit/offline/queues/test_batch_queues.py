@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import struct
-import tarfile
 from pathlib import Path
 
 import pytest
+from support.stores.archives import unpack
 
 import rmqcore
 from rmqcore import codec
@@ -22,10 +22,7 @@ TOPIC, UNIT = "BatchT", 46
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(tmp_path)
-    return tmp_path / "batchcq"
+    return unpack(ARCHIVE, tmp_path) / "batchcq"
 
 
 def queue_file(root: Path, queue_id: int = 0) -> Path:
