@@ -67,7 +67,7 @@ def test_the_nightly_run_has_its_stage() -> None:
     assert ".ci/run torture" in workflow
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "stage_torture()" in script
-    assert "torture" not in re.findall(r"stages=\(([\w+ ]+)\)", script)[0]
+    assert "torture" not in re.findall(r"stages=\(([\w+, ]+)\)", script)[0]
 
 
 def test_its_script_is_one() -> None:
