@@ -215,6 +215,8 @@ class Broker:
         """Begin what needs no request: delayed messages, and checks of transactions; what clients will miss is logged."""
         self.disk_guard.is_full()
         self.topics.tell_of_unknown(self.store.topics())
+        if not self.store.config.is_slave:  # a slave gets again from its master what its log lost
+            self.offsets.cut_back(self.store.queues())
         self.schedule.start()
         self.transactions.start()
 

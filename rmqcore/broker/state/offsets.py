@@ -6,7 +6,7 @@ Source: RocketMQ 5.5.0 ConsumerOffsetManager, LmqConsumerOffsetManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from rmqcore.disk.consumer_offsets import (
     parse_consumer_offsets,
 )
 from rmqcore.java_json import shown_value
+from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.system_topics import LMQ_PREFIX
 
 FILE = "consumerOffset.json"
@@ -105,6 +106,28 @@ class Offsets:
             self._version = version
         self._recount()
         self.save_if_changed()
+
+    def cut_back(self, queues: Iterable[QueueInfo]) -> None:
+        """Set offsets behind the ends of their queues to these ends; offsets of queues that are not named stay.
+
+        The log lost messages that the group had received: in a power cut, or by `serve --truncate-to-master`. The next messages
+        get their queue offsets, and a group that is away meanwhile would never receive them. Java leaves the offsets as they are.
+
+        Parameters
+        ----------
+        queues : iterable of QueueInfo
+            Of a store that has been recovered.
+        """
+        ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
+        for (topic, group), offsets in self._table.items():
+            for queue_id, queue_offset in offsets.items():
+                end = ends.get((topic, queue_id), queue_offset)
+                if queue_offset > end:
+                    offsets[queue_id] = end
+                    self._changed = True
+                    text = "group %s, topic %s, queue %d: offset %d is behind the queue's end, messages were lost; it is now %d"
+                    names = shown_value(group), shown_value(topic), queue_id, queue_offset, end
+                    _LOG.warning(text, *names)
 
     def _leave_out(self, problem: str) -> None:
         self._tell(f"{self._file}: {problem}; it is left out")

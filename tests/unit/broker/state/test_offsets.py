@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from support.broker import FakeLoop
+from support.sends import Sender
 
+from rmqcore import Message
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.state.offsets import FILE, UPDATE_VERSION_STEP, Offsets, OffsetsFullError
 from rmqcore.disk.consumer_offsets import read_consumer_offsets
@@ -40,6 +42,35 @@ def home(tmp_path: Path) -> Any:
     made = Home(tmp_path)
     yield made
     made.files.close()
+
+
+@pytest.mark.parametrize("role", ["ASYNC_MASTER", "SLAVE"])
+def test_offsets_behind_the_end_of_a_queue(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, role: str
+) -> None:
+    """The log lost messages that a group had received: it was never given the next ones, which got their queue offsets."""
+    sender = Sender(tmp_path)
+    for _ in range(7):
+        sender.store.put(Message("t", b"body", queue_id=1)).raise_for_status()
+    assert sender.store.wait_dispatched(60)
+    committed = [("t", 0, 3), ("t", 1, 6), ("t", 1, 7), ("t", 1, 9), ("other", 1, 9)]
+    for number, (topic, queue_id, queue_offset) in enumerate(committed):
+        sender.broker.offsets.commit(f"g{number}", topic, queue_id, queue_offset)
+    sender.close()
+
+    again = Sender(tmp_path, store={"broker_role": role})
+    again.broker.start()
+    found = [
+        again.broker.offsets.query(f"g{number}", topic, queue_id)
+        for number, (topic, queue_id, _) in enumerate(committed)
+    ]
+    again.close()
+    is_master = role != "SLAVE"
+    assert found == [3, 6, 7, 7 if is_master else 9, 9]
+    told = "group 'g3', topic 't', queue 1: offset 9 is behind the queue's end, messages were lost; it is now 7"
+    assert (told in caplog.text) == is_master
+    groups = read_consumer_offsets(StorePaths(tmp_path)).groups
+    assert groups["g3"] == {("t", 1): found[3]}
 
 
 def test_offsets_are_there_after_a_restart(home: Home) -> None:
