@@ -25,6 +25,8 @@ FILE = "consumerOffset.json"
 LMQ_FILE = "lmqConsumerOffset.json"
 UPDATE_VERSION_STEP = 500
 """So many commits make a new version of the table."""
+MOST_TOLD = 10
+"""Offsets that a start sets back, and its warning names."""
 _FAIR_TENTHS = 9
 """From so many tenths of the bound on, a connection makes no new offsets that made more than a hundredth of the bound."""
 _LOG = logging.getLogger("rmqcore.broker")
@@ -119,15 +121,20 @@ class Offsets:
             Of a store that has been recovered.
         """
         ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
+        moved = []
         for (topic, group), offsets in self._table.items():
             for queue_id, queue_offset in offsets.items():
                 end = ends.get((topic, queue_id), queue_offset)
                 if queue_offset > end:
                     offsets[queue_id] = end
-                    self._changed = True
-                    text = "group %s, topic %s, queue %d: offset %d is behind the queue's end, messages were lost; it is now %d"
-                    names = shown_value(group), shown_value(topic), queue_id, queue_offset, end
-                    _LOG.warning(text, *names)
+                    moved.append(
+                        f"group {shown_value(group)}, topic {shown_value(topic)}, queue {queue_id}: from {queue_offset} to {end}"
+                    )
+        if moved:
+            self._changed = True
+            text = "the log has lost messages; offsets of groups behind the ends of their queues are set to the ends (%d): %s"
+            more = [f"and {len(moved) - MOST_TOLD} more"] if len(moved) > MOST_TOLD else []
+            _LOG.warning(text, len(moved), "; ".join(moved[:MOST_TOLD] + more))
 
     def _leave_out(self, problem: str) -> None:
         self._tell(f"{self._file}: {problem}; it is left out")
