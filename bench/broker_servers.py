@@ -126,7 +126,7 @@ def cpu_seconds(pid: int) -> float:
 
 @contextlib.contextmanager
 def ours(folder: pathlib.Path, *options: str, **settings: object) -> Iterator[Server]:
-    """`rmqcore serve` on the store in `folder`, a new one where there is none; `options` are of its command line."""
+    """`rmqcore serve` on the store in `folder`, which is made if it is missing; `options` are of its command line."""
     folder.mkdir(parents=True, exist_ok=True)
     config = write_properties(folder / "broker.conf", {**COMMON, **settings})
     command = [sys.executable, "-m", "rmqcore", "serve", str(folder / "store"), "--port", "0"]

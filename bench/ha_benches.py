@@ -187,7 +187,7 @@ def following(folder: pathlib.Path, _size: int) -> list[Row]:
 
 
 def lags_of(leads: Server, follows: Server, rate: float) -> list[float]:
-    """Seconds from SEND_OK until the slave has the message, beside a load of so many messages a second."""
+    """Seconds from SEND_OK until the slave has the message, beside a load of the given messages a second."""
     ended = threading.Event()
     load = threading.Thread(target=paced, args=(leads, rate, ended))
     load.start()
@@ -216,7 +216,7 @@ def queue_end(server: Server) -> int:
 
 
 def paced(server: Server, rate: float, ended: threading.Event) -> None:
-    """Send so many messages a second until the end, a few each tick; the answers are read and not looked at."""
+    """Send messages at a given rate until the end, a few each tick; the answers are read and not looked at."""
     count = max(1, round(rate * TICK_S))
     with socket.create_connection(("127.0.0.1", server.port), 30) as line:
         reader = threading.Thread(target=drain, args=(line,))

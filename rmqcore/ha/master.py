@@ -135,6 +135,11 @@ class Follower:
     # ---- how it is
 
     @property
+    def host(self) -> str:
+        """Its address without the port, which differs at each connection."""
+        return self.peer.rpartition(":")[0]
+
+    @property
     def follows(self) -> bool:
         """It has reported more than it asked from: what it has is this log, and it grows."""
         return self.ack > self.asked_from
@@ -198,8 +203,7 @@ def held_by(followers: Iterable[Follower], replicas: int) -> int:
     """
     acks: dict[str, int] = {}
     for follower in followers:
-        host = follower.peer.rpartition(":")[0]
-        key = follower.peer if host in ("127.0.0.1", "[::1]") else host
+        key = follower.peer if follower.host in ("127.0.0.1", "[::1]") else follower.host
         acks[key] = max(acks.get(key, _NOT_YET), follower.held)
     needed = replicas - 1
     if needed < 1:

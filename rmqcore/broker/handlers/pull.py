@@ -240,7 +240,7 @@ def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
 
 
 def _refuse(call: Call) -> None:
-    """Answer a pull that there is no room to hold; its client waits a while before it asks again."""
+    """Refuse a pull for which there is no room; its client waits a while before it asks again."""
     if not call.channel.closed:
         remark = "[OVERLOAD]the broker holds too many pulls (maxHeldPullBytes), try again later"
         call.answer(call.respond(ResponseCode.SYSTEM_BUSY, remark))

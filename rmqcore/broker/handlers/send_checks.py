@@ -167,7 +167,7 @@ def _check_queue(call: Call, config: TopicConfig, go_on: Step) -> RemotingComman
 
 
 def unserved_attribute(config: TopicConfig) -> str | None:
-    """Return the attribute because of which a topic accepts no messages here; None if it accepts them."""
+    """Return the attribute that keeps a topic from accepting messages here; None if it accepts them."""
     return next(
         (f"{key}={value}" for key, value in _NOT_SERVED if config.attributes.get(key) == value),
         None,

@@ -30,7 +30,7 @@ def frames_from(
         CommitLog offset that is asked for, and reported again as a heartbeat: nothing behind it is said to be held.
     heartbeat_s : float
     silent_s : float
-        A master that sends no byte of the log for so many seconds is left.
+        Seconds without a byte of the log after which the connection to the master ends.
     is_ended : callable
         Asked whenever nothing comes.
 

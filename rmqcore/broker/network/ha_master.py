@@ -104,14 +104,13 @@ class HaMaster:
 
     def gone(self, follower: Follower, why: str) -> None:
         """Log that a slave is gone: each time if it followed, else once for its host, which tries again and again."""
-        host = follower.peer.rpartition(":")[0]
         if follower.follows:
-            self._gone.add(host)
+            self._gone.add(follower.host)
             _LOG.warning("slave %s is gone at %d: %s", follower.peer, follower.ack, why)
             return
         self.broker.said_once.warn(
             self.broker.now_ms(),
-            ("ha gone", host),
+            ("ha gone", follower.host),
             "slave %s asked for the log from %d on, and left without taking it (%s): its own log says why; it may have parted",
             follower.peer,
             follower.asked_from,
@@ -120,9 +119,8 @@ class HaMaster:
 
     def followed(self, follower: Follower) -> None:
         """Log that a slave of a host from which one has gone follows again."""
-        host = follower.peer.rpartition(":")[0]
-        if host in self._gone:
-            self._gone.discard(host)
+        if follower.host in self._gone:
+            self._gone.discard(follower.host)
             text = "slave %s is back: it holds the log up to %d of %d"
             _LOG.warning(text, follower.peer, follower.ack, self.broker.store.confirm_offset)
 
@@ -404,8 +402,7 @@ class SlaveConnection(asyncio.Protocol):
 
     def _end(self, error: BaseException) -> None:
         """Close the connection of a slave that cannot go on; one line for each host and kind of error."""
-        broker, peer = self._master.broker, self.follower.peer
-        host = peer.rpartition(":")[0]
+        broker, peer, host = self._master.broker, self.follower.peer, self.follower.host
         hint = getattr(error, "hint", None)
         broker.said_once.warn(
             broker.now_ms(),
