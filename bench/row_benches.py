@@ -20,7 +20,7 @@ sys.path.insert(0, str(build.ROOT / "tests"))
 from support.oracle import message_rows as plain_rows
 
 from rmqcore import Message, codec
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.offline.export.message_rows import body_encoder, csv_encoder, json_encoder
 
 LINES_OVER_PYTHON = 3.0

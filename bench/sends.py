@@ -9,7 +9,7 @@ from rmqcore import MessageStore
 from rmqcore._native.broker.send_kernel import SendKernel
 from rmqcore.broker.quick_sends import answer_parts
 from rmqcore.broker.settings import BrokerSettings
-from rmqcore.message import pack_host
+from rmqcore.codec.message import pack_host
 from rmqcore.remoting.codes import RequestCode, SerializeType
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.header import encode_command

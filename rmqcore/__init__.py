@@ -6,12 +6,12 @@ codec alone. What the command line does to a whole store is a function of its pa
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 
 def _is_the_command() -> bool:
     """Whether this process is the ``rmqcore`` command, and no program that uses the package."""
-    import sys
     from pathlib import Path
 
     script, words = sys.argv[0], sys.orig_argv
@@ -22,7 +22,9 @@ def _is_the_command() -> bool:
 
 try:
     from rmqcore import codec
-    from rmqcore.message import Message, MessageView
+    from rmqcore.codec import message
+    from rmqcore.codec.message import Message, MessageView
+    from rmqcore.vocabulary import status, sysflag
 except KeyboardInterrupt:
     # The extensions take a while, and the command cannot say before that what Ctrl-C means.
     if not _is_the_command():
@@ -34,6 +36,7 @@ except KeyboardInterrupt:
 if TYPE_CHECKING:
     from rmqcore.c_api import get_include
     from rmqcore.config import MessageStoreConfig
+    from rmqcore.config.unused import UnusedSettingWarning
     from rmqcore.engine.store.store import MessageStore
     from rmqcore.maintenance.backup.backup import backup
     from rmqcore.maintenance.convert.convert import convert
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
     from rmqcore.offline.reader import StoreReader, read
     from rmqcore.offline.stats.count import stats
     from rmqcore.opening import open  # noqa: A004
-    from rmqcore.unused_settings import UnusedSettingWarning
 
 __all__ = [
     "DamageWarning",
@@ -80,8 +82,15 @@ __all__ = [
     "salvage",
     "scan",
     "stats",
+    "status",
+    "sysflag",
 ]
 __version__ = "0.1.0"
+
+# Programs import these by names of one part, whatever room of the package they are in.
+sys.modules.update(
+    {f"{__name__}.message": message, f"{__name__}.status": status, f"{__name__}.sysflag": sysflag}
+)
 
 # The codec alone must not pay for the rest at import.
 _LATER = {
@@ -90,7 +99,7 @@ _LATER = {
     "MessageStore": "rmqcore.engine.store.store",
     "MessageStoreConfig": "rmqcore.config",
     "StoreReader": "rmqcore.offline.reader",
-    "UnusedSettingWarning": "rmqcore.unused_settings",
+    "UnusedSettingWarning": "rmqcore.config.unused",
     "backup": "rmqcore.maintenance.backup.backup",
     "convert": "rmqcore.maintenance.convert.convert",
     "diff": "rmqcore.offline.diff.diff",

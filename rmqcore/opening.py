@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqcore.config import MessageStoreConfig
+from rmqcore.config.unused import LEFT_TO_JAVA, REFUSED_KEYS, not_true_here, warn_unused
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store import MessageStore
@@ -20,7 +21,6 @@ from rmqcore.offline.found_config import adopt_sizes
 from rmqcore.services import Services
 from rmqcore.services.exit import close_at_exit
 from rmqcore.services.service import any_step_runs
-from rmqcore.unused_settings import LEFT_TO_JAVA, REFUSED_KEYS, not_true_here, warn_unused
 
 LONGEST_STEP = 2.0  # seconds that an open waits for the threads of a store that was dropped
 

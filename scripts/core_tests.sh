@@ -8,7 +8,7 @@ shift
 tests=$project/tests
 files=()
 for file in "$tests"/property/test_*.py "$tests"/unit/native/test_*.py "$tests"/unit/disk/*.py "$tests"/unit/engine/recovery/*.py \
-    "$tests"/unit/test_codec.py "$tests"/unit/test_codec_hostile.py "$tests"/unit/test_message.py "$tests"/conformance/test_golden.py "$tests"/conformance/test_model.py; do
+    "$tests"/unit/codec/test_codec.py "$tests"/unit/codec/test_codec_hostile.py "$tests"/unit/codec/test_message.py "$tests"/conformance/test_golden.py "$tests"/conformance/test_model.py; do
     case $file in
         */test_retention.py | */test_quick_sends.py) ;; # a third of all the time, for what no system does otherwise
         *)

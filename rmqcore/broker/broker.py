@@ -31,10 +31,10 @@ from rmqcore.broker.state.topics import TopicConfigs
 from rmqcore.broker.state.uniq_keys import UniqKeys
 from rmqcore.broker.transactions.service import Transactions
 from rmqcore.broker.worker import Worker
-from rmqcore.clock import wall_clock_ms
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqcore.remoting.said_once import SaidOnce
+from rmqcore.vocabulary.clock import wall_clock_ms
 
 READERS = 4
 """Threads that wait for pages of the log: so many reads a disk is asked for at once."""

@@ -14,20 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from threading import get_ident
 
-from rmqcore import sysflag
 from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.broker.parts import BrokerParts
-from rmqcore.config_values import parse_delay_levels
+from rmqcore.codec.message import Message
+from rmqcore.config.fields import parse_delay_levels
 from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed, waits
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import ShortageError, StoreClosedError, StoreError, StoreFailedError
-from rmqcore.message import Message
-from rmqcore.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES
 from rmqcore.remoting.names import RETRY_PREFIX
-from rmqcore.rocketmq_versions import readable_records
-from rmqcore.status import PutMessageStatus
-from rmqcore.system_topics import SCHEDULE_TOPIC
-from rmqcore.units import INT_MAX, INT_MIN
+from rmqcore.vocabulary import sysflag
+from rmqcore.vocabulary.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES
+from rmqcore.vocabulary.rocketmq_versions import readable_records
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.topics import SCHEDULE_TOPIC
+from rmqcore.vocabulary.units import INT_MAX, INT_MIN
 
 Then = Callable[[PutResult], object]
 _NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})

@@ -21,7 +21,7 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode, SerializeType
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import MAX_FRAME_SIZE, MAX_HEADER_SIZE, encode_words
 from rmqcore.remoting.json_header import encode_json_header
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 _MOST_BODY = MAX_FRAME_SIZE - MAX_HEADER_SIZE
 

@@ -20,8 +20,8 @@ from rmqcore.broker.handlers.send_checks import broker_fields, sys_flag_in, unse
 from rmqcore.broker.put_message import asks_others, safe_offset, when_safe
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.codec import encode_properties, parse_msg_id
+from rmqcore.codec.message import pack_host
 from rmqcore.errors import StoreError
-from rmqcore.message import pack_host
 from rmqcore.remoting.bodies.topic_configs import WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
@@ -29,8 +29,8 @@ from rmqcore.remoting.frame import MAX_FRAME_SIZE, FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.json_header import encode_json_header
 from rmqcore.remoting.names import wrong_topic
-from rmqcore.status import PutMessageStatus
-from rmqcore.system_topics import NOT_FOR_SENDS
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.topics import NOT_FOR_SENDS
 
 if TYPE_CHECKING:
     from rmqcore.broker.broker import Broker

@@ -15,13 +15,13 @@ from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.put_message import append_message, is_final, refusal
 from rmqcore.broker.state.delay_offsets import FILE, DelayOffsets
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.config_values import parse_delay_levels
+from rmqcore.codec.message import MessageView
+from rmqcore.config.fields import parse_delay_levels
 from rmqcore.engine.dispatch.arrivals import Arrival, Listening
 from rmqcore.errors import StoreError
-from rmqcore.message import MessageView
 from rmqcore.remoting.names import wrong_topic
-from rmqcore.status import GetMessageStatus, PutMessageStatus
-from rmqcore.system_topics import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
+from rmqcore.vocabulary.status import GetMessageStatus, PutMessageStatus
+from rmqcore.vocabulary.topics import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 
 AGAIN_MS = 1_000
 """After what time a message is tried again that the store did not take."""

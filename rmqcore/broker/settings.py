@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from rmqcore.broker_conf import field_of, java_name, parse_value
+from rmqcore.config.broker_conf import field_of, java_name, parse_value
 from rmqcore.errors.arguments import SettingError
-from rmqcore.units import DAY_MS, INT_MAX, LONG_MAX
+from rmqcore.vocabulary.units import DAY_MS, INT_MAX, LONG_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

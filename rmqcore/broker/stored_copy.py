@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rmqcore.message import Message, MessageView
-from rmqcore.property_names import REAL_QUEUE_ID, REAL_TOPIC
+from rmqcore.codec.message import Message, MessageView
+from rmqcore.vocabulary.properties import REAL_QUEUE_ID, REAL_TOPIC
 
 
 def copy_of(

@@ -34,8 +34,8 @@ from rmqcore.remoting.bodies.topic_configs import READ, SINGLE_TAG, WRITE
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.names import SYSTEM_GROUP_PREFIX
 from rmqcore.remoting.request_fields import Value
-from rmqcore.system_topics import DEFAULT_TOPIC, SYSTEM_GROUPS
-from rmqcore.units import LONG_MAX
+from rmqcore.vocabulary.topics import DEFAULT_TOPIC, SYSTEM_GROUPS
+from rmqcore.vocabulary.units import LONG_MAX
 
 LOOK_AGAIN_SECONDS = 0.05
 """Between two looks whether name servers know a new topic."""

@@ -20,6 +20,7 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.send_message import RETRIED, STORED, Outgoing, one_batch, one_message
 from rmqcore.client.messages.send_result import SendResult
 from rmqcore.client.messages.validators import check_group, check_topic_for_send
+from rmqcore.codec.message import Message
 from rmqcore.errors import (
     AnswerTimeoutError,
     BadAnswerError,
@@ -29,7 +30,6 @@ from rmqcore.errors import (
     RefusedError,
     SendFailedError,
 )
-from rmqcore.message import Message
 
 DEFAULT_GROUP = "DEFAULT_PRODUCER"
 

@@ -18,7 +18,6 @@ from rmqcore.client.events import Events, OnEvent
 from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.remote import Answer, Remote
 from rmqcore.client.routes import Routes, route_of_new_topic
-from rmqcore.clock import wall_clock_ms
 from rmqcore.errors import ClientClosedError, ClientError
 from rmqcore.errors.arguments import check_texts, wrong_type
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
@@ -26,7 +25,8 @@ from rmqcore.remoting.bodies.routes import TopicRoute, parse_route
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
-from rmqcore.system_topics import DEFAULT_TOPIC
+from rmqcore.vocabulary.clock import wall_clock_ms
+from rmqcore.vocabulary.topics import DEFAULT_TOPIC
 
 _LOG = logging.getLogger("rmqcore.client")
 API_SECONDS = 3.0

@@ -18,7 +18,6 @@ from rmqcore.client.events import OnEvent
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.validators import check_group
-from rmqcore.clock import wall_clock_ms
 from rmqcore.errors import ClientError, NotReachedError, RefusedError, RequestError
 from rmqcore.errors.arguments import check_texts
 from rmqcore.remoting.allocation import allocate_averagely
@@ -27,6 +26,7 @@ from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
+from rmqcore.vocabulary.clock import wall_clock_ms
 
 _LOG = logging.getLogger("rmqcore.client")
 REBALANCE_SECONDS = 20.0

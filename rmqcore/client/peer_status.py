@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rmqcore.broker_conf import parse_properties
 from rmqcore.client.connection import Connection
 from rmqcore.client.remote import Answer, Remote
+from rmqcore.config.broker_conf import parse_properties
 from rmqcore.errors import AnswerTimeoutError
 from rmqcore.remoting.bodies.json_object import JsonObject, parse_body
 from rmqcore.remoting.bodies.routes import parse_cluster_info

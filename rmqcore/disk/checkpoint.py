@@ -15,7 +15,7 @@ from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.opened import sync_data, write_all
 from rmqcore.disk.inside.skeletons import shown_path
 from rmqcore.errors import CorruptionError
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -9,7 +9,7 @@ from typing import Any
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
-from rmqcore.java_json import integer, quote_keys, shown_value
+from rmqcore.vocabulary.java_json import integer, quote_keys, shown_value
 
 MOST_BYTES = 64 << 20
 MOST_VALUES = 4_000_000

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rmqcore.data_version import DataVersion
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.inside.skeletons import shown_path
 from rmqcore.disk.paths import MAX_OFFSET, MAX_QUEUE_ID, StorePaths
 from rmqcore.errors import RemoteStorageError, StoreError
-from rmqcore.java_json import shown_value
+from rmqcore.vocabulary.data_version import DataVersion
+from rmqcore.vocabulary.java_json import shown_value
 
 FILE = "config/consumerOffset.json"
 LMQ_FILE = "config/lmqConsumerOffset.json"
 LMQ_TABLE = "lmqOffsetTable"
-"""Of `LMQ_FILE`: by topic and group, whose name begins with `rmqcore.system_topics.LMQ_PREFIX`, the offset in queue 0."""
+"""Of `LMQ_FILE`: by topic and group, whose name begins with `rmqcore.vocabulary.topics.LMQ_PREFIX`, the offset in queue 0."""
 BETWEEN_TOPIC_AND_GROUP = "@"
 MOST_PROBLEMS = 100
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rmqcore.errors.arguments import wrong_type
-from rmqcore.units import INT_MAX, LONG_MAX
+from rmqcore.vocabulary.units import INT_MAX, LONG_MAX
 
 FILE_NAME_DIGITS = 20
 PATH_SPLITTER = ","

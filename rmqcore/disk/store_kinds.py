@@ -18,7 +18,7 @@ from rmqcore.disk.paths import StorePaths, parse_file_name, parse_queue_id
 from rmqcore.disk.queue_files import batch_topics
 from rmqcore.disk.read_range import read_range
 from rmqcore.errors import StoreError, StoreKindError
-from rmqcore.system_topics import REVIVE_TOPIC_PREFIX
+from rmqcore.vocabulary.topics import REVIVE_TOPIC_PREFIX
 
 DLEDGER_HEAD_SIZE = 48
 """Bytes before each record of a DLedger log. Source: DLedger 0.3 DLedgerEntry#HEADER_SIZE."""

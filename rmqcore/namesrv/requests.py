@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from rmqcore.errors import RequestError
-from rmqcore.java_json import shown_value
 from rmqcore.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig, KvConfigFullError
 from rmqcore.namesrv.route_table import (
     DEFAULT_TIMEOUT_MS,
@@ -36,6 +35,7 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import RequestFields, parse_fields
 from rmqcore.remoting.said_once import SaidOnce, warn_unserved
+from rmqcore.vocabulary.java_json import shown_value
 
 MOST_BODY_BYTES = 4 << 20
 """Of a registration, plain; and of any other request `MOST_OTHER_BODY_BYTES`."""

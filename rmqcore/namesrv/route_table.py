@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from rmqcore.data_version import DataVersion
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.routes import MASTER_ID, BrokerData, QueueData, TopicRoute
 from rmqcore.remoting.bodies.topic_configs import WRITE, TopicTable
+from rmqcore.vocabulary.data_version import DataVersion
+from rmqcore.vocabulary.java_json import shown_value
 
 DEFAULT_TIMEOUT_MS = 120_000
 """How long a broker may be silent, unless it says otherwise when it registers."""

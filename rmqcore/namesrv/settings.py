@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from rmqcore.broker_conf import java_name, parse_properties, parse_value
+from rmqcore.config.broker_conf import java_name, parse_properties, parse_value
 from rmqcore.errors import RequestError
 
 

@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Iterable, Iterator
 
 from rmqcore._native.scan.batch import Batch
+from rmqcore.codec.message import MessageView
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_kinds import kept_elsewhere
-from rmqcore.message import MessageView
 from rmqcore.offline.log.walk import Blank
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 LOOKED_AT = (
     GetMessageStatus.FOUND,

@@ -25,7 +25,7 @@ from rmqcore.errors import (
 from rmqcore.offline.log.log_files import LogFile, LogShape, mapped_file_size
 from rmqcore.offline.log.store_times import first_stored, stored
 from rmqcore.offline.rocksdb.database import QueueDatabase, queue_database
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 MOST_DEEP = 64
 """Directories in each other that are looked into; a queue is the third."""

@@ -27,8 +27,8 @@ from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset
-from rmqcore.report import Report
-from rmqcore.system_topics import REVIVE_TOPIC_PREFIX
+from rmqcore.shown.report import Report
+from rmqcore.vocabulary.topics import REVIVE_TOPIC_PREFIX
 
 WHEEL, WHEEL_CHECK = "timerwheel", "config/timercheck"
 TIMER_TOPIC = "rmq_sys_wheel_timer"

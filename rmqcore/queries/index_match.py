@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.units import INT_MAX
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import struct
 
 from rmqcore.errors import ProtocolError
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.codes import LanguageCode, SerializeType
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.vocabulary.java_json import shown_value
 
 PART = "binary header"
 _START = struct.Struct(">hbhii")

@@ -9,10 +9,10 @@ import json
 from typing import Any
 
 from rmqcore.errors import ProtocolError
-from rmqcore.java_json import parse_json, shown_value
 from rmqcore.remoting.codes import LanguageCode
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.units import INT_MAX, INT_MIN
+from rmqcore.vocabulary.java_json import parse_json, shown_value
+from rmqcore.vocabulary.units import INT_MAX, INT_MIN
 
 PART = "JSON header"
 MAX_DEPTH = 8

@@ -13,8 +13,8 @@ from enum import Enum
 from types import MappingProxyType
 
 from rmqcore.errors import RequestError
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.codes import RequestCode
+from rmqcore.vocabulary.java_json import shown_value
 
 
 class FieldType(Enum):

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Hashable
 
 from rmqcore.remoting.command import RemotingCommand, code_name
-from rmqcore.units import HOUR_MS
+from rmqcore.vocabulary.units import HOUR_MS
 
 MOST_SAID = 256
 """Different lines of one kind per `AGAIN_AFTER_MS`."""

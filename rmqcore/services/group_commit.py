@@ -7,7 +7,7 @@ from rmqcore.services.reput import Reput
 from rmqcore.services.service import Service
 from rmqcore.services.steps import StoreSteps
 from rmqcore.services.wakeups import Wakeups
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 GATHER = 0.01  # seconds: a message that nobody waits for (WAIT=false) waits so long for others to be flushed with it, as in Java
 

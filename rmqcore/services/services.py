@@ -19,7 +19,7 @@ from rmqcore.services.scrub import Scrub
 from rmqcore.services.service import LOOK_AGAIN, Service
 from rmqcore.services.steps import StoreSteps
 from rmqcore.services.wakeups import Wakeups
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 
 class Services:

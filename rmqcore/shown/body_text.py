@@ -6,9 +6,9 @@ import codecs
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from rmqcore.compression import Packed, plain_pieces
-from rmqcore.message import MessageView
-from rmqcore.sysflag import COMPRESSED
+from rmqcore.codec.compression import Packed, plain_pieces
+from rmqcore.codec.message import MessageView
+from rmqcore.vocabulary.sysflag import COMPRESSED
 
 Stored = Callable[[MessageView], AbstractContextManager[Packed]]
 """Opens the stored bytes of a body."""

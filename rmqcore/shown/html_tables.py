@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from rmqcore.shown.plain_text import printable, printable_lines
-from rmqcore.units import EPOCH
+from rmqcore.vocabulary.units import EPOCH
 
 SHOWN_ROWS = 50
 """How many items of a list a notebook shows; `as_dict` has them all."""

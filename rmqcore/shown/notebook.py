@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
+from rmqcore.codec.message import Message, MessageView
 from rmqcore.errors import CompressionError, StoreError
-from rmqcore.message import Message, MessageView
 from rmqcore.shown.body_text import body_start, utf8_text
 from rmqcore.shown.html_tables import (
     SHOWN_ROWS,
@@ -20,7 +20,7 @@ from rmqcore.shown.html_tables import (
     utc_time,
     values_html,
 )
-from rmqcore.sysflag import COMPRESSED
+from rmqcore.vocabulary.sysflag import COMPRESSED
 
 MOST_BODY, MOST_CELL = 2_000, 80
 """Bytes of a body that are shown of one message, and in a table of many."""

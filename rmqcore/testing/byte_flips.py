@@ -17,8 +17,8 @@ from typing import Any
 
 import rmqcore
 from rmqcore._native.format.layout import body_pos
+from rmqcore.codec.message import Message, MessageView
 from rmqcore.errors import StoreError
-from rmqcore.message import Message, MessageView
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.fsck.findings import INFO
 from rmqcore.testing.crash_check import TINY

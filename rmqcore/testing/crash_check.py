@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import rmqcore
+from rmqcore.codec.message import Message
 from rmqcore.engine.store.store import MessageStore
-from rmqcore.message import Message
 from rmqcore.offline.fsck import fsck
-from rmqcore.property_names import WAIT
 from rmqcore.testing.verdict import broken, hold
+from rmqcore.vocabulary.properties import WAIT
 
 TINY: dict[str, Any] = {
     "mapped_file_size_commit_log": 16 * 1024,

@@ -20,8 +20,8 @@ from rmqcore._native.format.layout import (
     REC_PHYSICALOFFSET,
     body_pos,
 )
-from rmqcore.message import Message
-from rmqcore.units import PAGE
+from rmqcore.codec.message import Message
+from rmqcore.vocabulary.units import PAGE
 
 BODY_POS = body_pos(0)
 

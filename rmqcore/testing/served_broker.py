@@ -23,16 +23,16 @@ from typing import Self
 
 import rmqcore
 from rmqcore.broker.state.deleted_topics import begin_phy_offset
+from rmqcore.codec.message import MessageView
 from rmqcore.disk.paths import StorePaths
-from rmqcore.message import MessageView
 from rmqcore.offline.reader import read
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.request_fields import Value, encode_fields
-from rmqcore.system_topics import DEFAULT_TOPIC
 from rmqcore.testing import served_process
+from rmqcore.vocabulary.topics import DEFAULT_TOPIC
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0

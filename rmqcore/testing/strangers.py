@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import rmqcore
+from rmqcore.codec.message import Message
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.backup.backup import backup
@@ -27,7 +28,6 @@ from rmqcore.maintenance.doctor.doctor import doctor
 from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.maintenance.retention.retention import retention
 from rmqcore.maintenance.salvage.salvage import salvage
-from rmqcore.message import Message
 from rmqcore.offline.export.export import export
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.reader import StoreReader

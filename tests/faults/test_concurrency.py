@@ -14,8 +14,8 @@ import rmqcore
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreClosedError
 from rmqcore.offline.fsck import fsck
-from rmqcore.status import PutMessageStatus
 from rmqcore.testing.crash_check import TINY, Acked, body_of, check_directory, make_message, put
+from rmqcore.vocabulary.status import PutMessageStatus
 
 MODES = ("ASYNC_FLUSH", "SYNC_FLUSH")
 

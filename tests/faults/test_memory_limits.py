@@ -28,7 +28,7 @@ from rmqcore._native.format.layout import (
     index_file_size,
 )
 from rmqcore._native.index.index_reader import encode_header
-from rmqcore.message import Message
+from rmqcore.codec.message import Message
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for VmHWM")
 

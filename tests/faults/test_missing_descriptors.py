@@ -15,8 +15,8 @@ from support.raw_client import RawClient, send_request
 from support.server_process import OPENED, ServerProcess
 
 import rmqcore
+from rmqcore.codec.message import Message
 from rmqcore.errors import TooManyFilesError
-from rmqcore.message import Message
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.testing.crash_check import TINY

@@ -22,10 +22,10 @@ from rmqcore.maintenance.salvage import salvage as salvage_module
 from rmqcore.maintenance.salvage.report import SalvageReport
 from rmqcore.maintenance.salvage.salvage import salvage
 from rmqcore.offline.fsck import fsck
-from rmqcore.sysflag import has_queue_entry
 from rmqcore.testing.crash_check import TINY, drain, put
 from rmqcore.testing.random_damage import damage
 from rmqcore.testing.strangers import fingerprint
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 DAMAGES = dose("RMQCORE_SALVAGED", test=20, verify=60, night=2000)
 A_STORE = 20

@@ -29,7 +29,7 @@ import rmqcore
 from rmqcore.broker.network import connection, server
 from rmqcore.broker.network.server import Ports, Running
 from rmqcore.broker.settings import BrokerSettings
-from rmqcore.message import Message
+from rmqcore.codec.message import Message
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import MAX_FRAME_SIZE, MAX_HEADER_SIZE

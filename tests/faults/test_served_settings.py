@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.server_process import ServerProcess
 
-from rmqcore.broker_keys import IGNORED_KEYS
-from rmqcore.unused_settings import LEFT_TO_JAVA, NOT_SERVED_KEYS, not_true_here
+from rmqcore.config.broker_keys import IGNORED_KEYS
+from rmqcore.config.unused import LEFT_TO_JAVA, NOT_SERVED_KEYS, not_true_here
 
 KEPT = {"recallMessageEnable": "false", "serverLoadBalancerEnable": "true"}
 UNTRUE = {

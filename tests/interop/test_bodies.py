@@ -8,7 +8,6 @@ from typing import Any
 
 from interop.java_process import JavaProcess
 
-from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.heartbeat import (
     ConsumerData,
     Heartbeat,
@@ -31,6 +30,7 @@ from rmqcore.remoting.bodies.topic_configs import (
     encode_registration,
     parse_registration,
 )
+from rmqcore.vocabulary.data_version import DataVersion
 
 HEARTBEAT = Heartbeat(
     "192.0.2.2@4278#118",

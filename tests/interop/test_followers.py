@@ -26,7 +26,7 @@ CASES: dict[str, dict[str, Any]] = {
     "least in sync is for groups": {**WAITS, "inSyncReplicas": 1, "minInSyncReplicas": 2},
     "a group of one that needs one": {**ACTING, "inSyncReplicas": 1},
 }
-pytestmark = pytest.mark.filterwarnings("ignore::rmqcore.unused_settings.UnusedSettingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rmqcore.config.unused.UnusedSettingWarning")
 
 
 def puts() -> list[Put]:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from interop.java_process import JavaProcess
 
-from rmqcore.data_version import DataVersion
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.namesrv.settings import NameServerSettings
 from rmqcore.remoting.bodies.topic_configs import TopicConfig, TopicTable, encode_registration
@@ -22,6 +21,7 @@ from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.request_fields import Value, encode_fields
+from rmqcore.vocabulary.data_version import DataVersion
 
 SETTINGS: list[dict[str, bool]] = [
     {},

@@ -18,7 +18,7 @@ from support.doses import dose
 
 import rmqcore
 from rmqcore import Message, MessageStoreConfig, StoreReader
-from rmqcore.sysflag import has_queue_entry
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 SEEDS = dose("RMQCORE_ROCKSDB_SEEDS", test=1, verify=4, night=20)
 PUTS = 400

@@ -29,8 +29,8 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.maintenance.salvage.report import SalvageReport
 from rmqcore.maintenance.salvage.salvage import salvage
 from rmqcore.offline.fsck import fsck
-from rmqcore.sysflag import has_queue_entry
 from rmqcore.testing.random_damage import damage
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 DAMAGES = dose("RMQCORE_SALVAGED_JAVA", test=4, verify=12, night=100)
 A_DAY = 86_400_000

@@ -15,12 +15,12 @@ from support.sends import SMALL, Sender, image, send
 
 import rmqcore
 from rmqcore.codec import decode, decode_properties, parse_msg_id
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.remoting.bodies.heartbeat import Heartbeat, encode_heartbeat
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import REQUEST_FIELDS, encode_fields
-from rmqcore.system_topics import TRANS_HALF_TOPIC
+from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC
 
 SIZES = {
     "mappedFileSizeCommitLog": 4 << 20,

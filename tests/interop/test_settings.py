@@ -7,9 +7,9 @@ import dataclasses
 from interop.java_process import JavaProcess
 
 from rmqcore import MessageStoreConfig
-from rmqcore.broker_conf import java_name
-from rmqcore.broker_keys import IGNORED_KEYS
-from rmqcore.config_values import NOT_IN_JAVA
+from rmqcore.config.broker_conf import java_name
+from rmqcore.config.broker_keys import IGNORED_KEYS
+from rmqcore.config.fields import NOT_IN_JAVA
 
 OTHER_DEFAULTS = {"storePathRootDir": "None", "checkCommitLogOffsetOnRecover": "true"}
 """The first is the home directory there; docs/compat.md has the second."""

@@ -19,9 +19,9 @@ from support.oracle.strategies import characters, hosts, int32, int64
 
 from rmqcore import codec
 from rmqcore._native.format.message_text import csv_line, json_line
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.offline.export.message_rows import CSV_HEADER, FIELDS, Body, body_encoder
-from rmqcore.sysflag import COMPRESSED
+from rmqcore.vocabulary.sysflag import COMPRESSED
 
 # What the quoting turns on, malformed UTF-8 (an encoded surrogate, a cut character), and ordinary text.
 odd_bytes = st.sampled_from(

@@ -22,8 +22,8 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.broker.requests import handle
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.codec.message import pack_host
 from rmqcore.errors import ProtocolError
-from rmqcore.message import pack_host
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import ResponseCode, SerializeType
 from rmqcore.remoting.command import RemotingCommand

@@ -11,8 +11,8 @@ from support.oracle.views import fields_of
 
 from rmqcore import codec
 from rmqcore._native.format.codec import describe
+from rmqcore.codec.message import MessageView, pack_host
 from rmqcore.errors import CorruptMessageError
-from rmqcore.message import MessageView, pack_host
 
 
 def encoded(sample: Sample) -> bytes:

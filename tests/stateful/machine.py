@@ -27,7 +27,7 @@ from rmqcore._native.threads.bell import Bell
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import CommitLogMissingError
 from rmqcore.offline.fsck import fsck
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 START_MS = 1_700_000_000_000
 MEMORY = Path("/dev/shm")  # only what the file system does counts here, not the disk

@@ -14,9 +14,8 @@ import pytest
 
 from rmqcore.client.connection import Connection
 from rmqcore.codec import decode_batch, decode_properties, encode
-from rmqcore.data_version import DataVersion
+from rmqcore.codec.message import Message
 from rmqcore.errors import NotReachedError
-from rmqcore.message import Message
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.remoting.bodies.heartbeat import Heartbeat, parse_heartbeat
 from rmqcore.remoting.bodies.json_object import encode_json
@@ -30,6 +29,7 @@ from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.request_fields import encode_fields, parse_fields
+from rmqcore.vocabulary.data_version import DataVersion
 
 Result = TypeVar("Result")
 NAMESRV = "127.0.0.1:9876"

@@ -8,7 +8,7 @@ from support.fake_cluster import FakeBroker, FakeCluster
 
 from rmqcore.broker.state.queue_locks import QueueLocks
 from rmqcore.codec import decode
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.remoting.bodies.queue_locks import encode_locked, parse_lock_batch
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand

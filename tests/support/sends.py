@@ -14,8 +14,8 @@ import rmqcore
 from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.codec.message import MessageView
 from rmqcore.engine.store.store import MessageStore
-from rmqcore.message import MessageView
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields

@@ -10,12 +10,12 @@ from support.sends import Sender, send
 
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.codec import parse_msg_id
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.remoting.codes import LanguageCode, RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
-from rmqcore.status import PutMessageStatus
-from rmqcore.system_topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 END = RequestCode.END_TRANSACTION

@@ -44,7 +44,7 @@ from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.lookup import OfflineGetResult
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.queue_info import QueueInfo
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 
 def encoded() -> bytes:

@@ -63,12 +63,12 @@ ALLOWED_UP = {
     ("scan.batch", "rmqcore.errors.near_names"): "likewise",
     (
         "put.put_result",
-        "rmqcore.status",
+        "rmqcore.vocabulary.status",
     ): "status imports nothing, so that native code may answer it",
-    ("queues.get", "rmqcore.status"): "likewise",
+    ("queues.get", "rmqcore.vocabulary.status"): "likewise",
     (
         "format.codec",
-        "rmqcore.compression",
+        "rmqcore.codec.compression",
     ): "MessageView.decompress(), inside the call: ZLIB, LZ4 and ZSTD are Python's",
 }
 STATEMENT = re.compile(

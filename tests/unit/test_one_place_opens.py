@@ -18,7 +18,7 @@ NATIVE = ROOT / "src" / "rmqcore" / "_native"
 PLACE = "disk/inside/"
 
 SHORT_LIST: dict[str, dict[str, str]] = {
-    "broker_conf.py": {"Path.open": "a configuration file, which the caller names"},
+    "config/broker_conf.py": {"Path.open": "a configuration file, which the caller names"},
     "cli/common/errors.py": {"os.open": "/dev/null"},
     "cli/common/output.py": {
         "Path.open": "the output that the caller names; a new file is made beside it",

@@ -26,7 +26,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.offline.fsck import fsck
-from rmqcore.sysflag import TRANSACTION_MASK, has_queue_entry
+from rmqcore.vocabulary.sysflag import TRANSACTION_MASK, has_queue_entry
 
 LOG_FILE = 1 << 20
 SIZES: dict[str, Any] = {

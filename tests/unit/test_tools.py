@@ -13,7 +13,7 @@ import pytest
 
 import rmqcore
 from rmqcore import Message
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 SMALL: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 16,

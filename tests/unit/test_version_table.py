@@ -7,7 +7,7 @@ from pathlib import Path
 
 from interop.versions.releases import RELEASES, VERIFIED
 
-from rmqcore.rocketmq_versions import (
+from rmqcore.vocabulary.rocketmq_versions import (
     IPV6_HOSTS_SINCE,
     V2_RECORDS_SINCE,
     parse_version,

@@ -1,4 +1,4 @@
 """Records, queue entries, checkpoints and the layout of all files: bytes into values and back.
 
-Imports of the extensions nothing; `rmqcore.errors`, and `rmqcore.compression` inside a call.
+Imports of the extensions nothing; `rmqcore.errors`, and `rmqcore.codec.compression` inside a call.
 """

@@ -1,6 +1,6 @@
 from typing import Final, final
 
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 STATUSES: Final[tuple[PutMessageStatus, ...]]
 

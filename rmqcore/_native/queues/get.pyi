@@ -5,7 +5,7 @@ from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.put.mapped_file import MappedFiles
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.tag_filter import TagFilter
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 @final
 class GetResult:

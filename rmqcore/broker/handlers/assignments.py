@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from rmqcore.broker.call import Call, answer_later
 from rmqcore.broker.state.consumers import BROADCASTING, CLUSTERING
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.allocation import STRATEGIES
 from rmqcore.remoting.bodies.json_object import encode_json, parse_body
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
@@ -20,7 +19,8 @@ from rmqcore.remoting.bodies.topic_configs import READ
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import RETRY_PREFIX
-from rmqcore.system_topics import LMQ_PREFIX
+from rmqcore.vocabulary.java_json import shown_value
+from rmqcore.vocabulary.topics import LMQ_PREFIX
 
 PULL, POP = "PULL", "POP"
 """Names of Java's enum values MessageRequestMode."""

@@ -17,13 +17,13 @@ from rmqcore.broker.handlers.send_checks import (
 )
 from rmqcore.broker.put_message import store_batch
 from rmqcore.codec import decode_batch
+from rmqcore.codec.message import Message
 from rmqcore.errors import CorruptMessageError, RequestError
-from rmqcore.message import Message
-from rmqcore.property_names import UNIQ_KEY
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import RETRY_PREFIX
+from rmqcore.vocabulary.properties import UNIQ_KEY
 
 _MOST_TOPIC_LETTERS = 127
 _QUEUE_TYPE, _BATCH_QUEUE = "queue.type", "BatchCQ"

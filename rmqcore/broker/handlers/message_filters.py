@@ -15,7 +15,7 @@ from rmqcore.broker.state.client_memory import filter_bytes
 from rmqcore.engine.dispatch.arrivals import Arrival
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.queries.tag_filter import TagFilter
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 MOST_EVALUATED = 800
 """Entries that one pull with an expression looks at, as Java's ``maxFilterMessageSize`` of 16,000 bytes."""

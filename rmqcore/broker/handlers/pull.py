@@ -22,13 +22,13 @@ from rmqcore.broker.handlers.pull_checks import (
 )
 from rmqcore.broker.state.held_pulls import HeldPull
 from rmqcore.broker.state.offsets import OffsetsFullError
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.heartbeat import TAG
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import RequestFields
-from rmqcore.status import GetMessageStatus as Status
+from rmqcore.vocabulary.java_json import shown_value
+from rmqcore.vocabulary.status import GetMessageStatus as Status
 
 if TYPE_CHECKING:
     from rmqcore.broker.broker import Broker

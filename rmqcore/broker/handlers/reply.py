@@ -20,7 +20,7 @@ from rmqcore.broker.handlers.send_checks import (
 )
 from rmqcore.broker.put_message import store_message
 from rmqcore.codec import encode_properties
-from rmqcore.message import Message
+from rmqcore.codec.message import Message
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand

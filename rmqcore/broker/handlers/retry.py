@@ -21,15 +21,15 @@ from rmqcore.broker.handlers.send_checks import (
 )
 from rmqcore.broker.put_message import store_message
 from rmqcore.broker.stored_copy import copy_of
-from rmqcore.message import Message, MessageView
-from rmqcore.property_names import DELAY, RETRY_TOPIC, WAIT
+from rmqcore.codec.message import Message, MessageView
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import dlq_topic, retry_topic
-from rmqcore.status import PutMessageStatus
-from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.vocabulary.properties import DELAY, RETRY_TOPIC, WAIT
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.topics import SCHEDULE_TOPIC
 
 """The property that has the topic which the message was first sent to."""
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"

@@ -25,12 +25,12 @@ from rmqcore.broker.handlers.send_checks import (
 )
 from rmqcore.broker.put_message import delay_level, store_message
 from rmqcore.broker.transactions.messages import half_of
-from rmqcore.message import Message
-from rmqcore.property_names import DELAY, PREPARED, UNIQ_KEY
+from rmqcore.codec.message import Message
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import RETRY_PREFIX, dlq_topic
+from rmqcore.vocabulary.properties import DELAY, PREPARED, UNIQ_KEY
 
 CLUSTER = "CLUSTER"
 

@@ -13,8 +13,8 @@ from rmqcore.broker.handlers.send_checks import broker_fields, refuse
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.rocketmq_versions import readable_records
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.rocketmq_versions import readable_records
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 if TYPE_CHECKING:
     from rmqcore.broker.broker import Broker

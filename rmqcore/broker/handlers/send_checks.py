@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from rmqcore import sysflag
 from rmqcore.broker.call import Call, answer_later
 from rmqcore.broker.put_message import delay_level
 from rmqcore.broker.settings import BrokerSettings
@@ -18,7 +17,8 @@ from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import RETRY_PREFIX, wrong_topic
-from rmqcore.system_topics import NOT_FOR_SENDS
+from rmqcore.vocabulary import sysflag
+from rmqcore.vocabulary.topics import NOT_FOR_SENDS
 
 FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 SEE = f"\nSee {FAQ} for further details."

@@ -17,7 +17,6 @@ from rmqcore.broker.handlers.in_background import answer_with_table
 from rmqcore.broker.state.deleted_topics import DISPATCH_SECONDS
 from rmqcore.broker.state.topics import MOST_QUEUES
 from rmqcore.broker.worker import WorkerBusyError
-from rmqcore.data_version import DataVersion
 from rmqcore.errors import StoreError
 from rmqcore.remoting.bodies.json_object import encode_json, parse_body
 from rmqcore.remoting.bodies.topic_configs import (
@@ -33,6 +32,7 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import wrong_topic
 from rmqcore.remoting.request_fields import RequestFields
+from rmqcore.vocabulary.data_version import DataVersion
 
 MULTI_TAG = "MULTI_TAG"
 PART_SIZE = 2_000

@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from rmqcore import sysflag
 from rmqcore._native.put.put_result import PutResult
 from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.in_background import when_warm
 from rmqcore.broker.handlers.send_answers import STORED_CODES
 from rmqcore.broker.put_message import store_message
 from rmqcore.broker.transactions.messages import IMMUNITY, PRODUCER_GROUP, committed, long_of
-from rmqcore.message import Message, MessageView
+from rmqcore.codec.message import Message, MessageView
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.status import PutMessageStatus as Status
-from rmqcore.system_topics import TRANS_HALF_TOPIC
+from rmqcore.vocabulary import sysflag
+from rmqcore.vocabulary.status import PutMessageStatus as Status
+from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC
 
 _ERROR = ResponseCode.SYSTEM_ERROR
 _REFUSED = {

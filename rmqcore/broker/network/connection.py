@@ -18,8 +18,8 @@ from rmqcore.broker.network.stuck_peers import StuckPeers
 from rmqcore.broker.network.turns import NOT_CHARGED_S, SLICE_S, Turns
 from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
+from rmqcore.codec.message import pack_host
 from rmqcore.errors import ProtocolError, StoreError
-from rmqcore.message import pack_host
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand, code_name
 from rmqcore.remoting.frame import Frame, FrameDecoder

@@ -24,7 +24,7 @@ from rmqcore.broker.state.replication import ByteRate, MasterInfo
 from rmqcore.errors import CorruptMessageError, LogGapError, LogsPartedError, StoreError
 from rmqcore.ha.common_end import CommonEnd, find_common_end
 from rmqcore.ha.slave import Slave
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 LAG_MS = 5_000
 """Milliseconds between two looks at the end of the master's log, by which the lag is told."""

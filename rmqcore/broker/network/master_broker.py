@@ -13,13 +13,13 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.network.name_server_link import NameServerLink, host_port, parse_address
 from rmqcore.broker.network.registration import Registration
 from rmqcore.errors import RequestError, StoreError
-from rmqcore.java_json import parse_json
 from rmqcore.remoting.bodies.json_object import MAX_DEPTH, parse_body
 from rmqcore.remoting.bodies.subscription_groups import subscription_group_table
 from rmqcore.remoting.bodies.topic_configs import topic_table
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
+from rmqcore.vocabulary.java_json import parse_json
 
 SYNC_MS = 60_000
 """Milliseconds between two looks at the master's topics, groups and offsets; the first look is made when it is found."""

@@ -20,7 +20,6 @@ from rmqcore.broker.network.name_server_link import host_port, parse_address
 from rmqcore.broker.network.remote_name_server import Done, RemoteNameServer
 from rmqcore.broker.thens import nothing
 from rmqcore.broker.worker import WorkerBusyError
-from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.namesrv.route_table import Master, RegisteredTopics, registered_topics
@@ -36,6 +35,7 @@ from rmqcore.remoting.bodies.topic_configs import (
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
+from rmqcore.vocabulary.data_version import DataVersion
 
 FIRST_ANSWERS_S, LAST_ANSWERS_S = 3.0, 1.0
 """Seconds that a start and an end wait for name servers."""

@@ -32,7 +32,7 @@ from rmqcore.broker.sql92.expressions import (
 from rmqcore.broker.sql92.lexer import Kind, Lexer, Token
 from rmqcore.broker.sql92.values import Long, compare
 from rmqcore.errors import FilterExpressionError
-from rmqcore.units import INT_MAX, LONG_MAX
+from rmqcore.vocabulary.units import INT_MAX, LONG_MAX
 
 MAX_NESTED = 60
 """Brackets, signs and NOTs in each other."""

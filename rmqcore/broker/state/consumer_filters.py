@@ -18,7 +18,7 @@ from rmqcore.broker.state.client_memory import filter_bytes
 from rmqcore.errors import FilterExpressionError
 from rmqcore.remoting.bodies.heartbeat import SQL92, TAG, SubscriptionData
 from rmqcore.remoting.bodies.json_object import JsonObject
-from rmqcore.units import DAY_MS
+from rmqcore.vocabulary.units import DAY_MS
 
 FILE = "consumerFilter.json"
 SAVE_PERIOD_MS = 10_000

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rmqcore.broker.config_files import ConfigFiles
-from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.topic_configs import data_version
+from rmqcore.vocabulary.data_version import DataVersion
 
 FILE = "delayOffset.json"
 UPDATE_VERSION_STEP = 200

@@ -14,8 +14,6 @@ from rmqcore.broker.attributes import GROUP_ATTRIBUTES, changed_attributes
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.system_tables import system_groups
-from rmqcore.data_version import DataVersion
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.subscription_groups import (
     SubscriptionGroupConfig,
@@ -24,6 +22,8 @@ from rmqcore.remoting.bodies.subscription_groups import (
 )
 from rmqcore.remoting.bodies.topic_configs import READ
 from rmqcore.remoting.names import SYSTEM_GROUP_PREFIX, wrong_group
+from rmqcore.vocabulary.data_version import DataVersion
+from rmqcore.vocabulary.java_json import shown_value
 
 FILE = "subscriptionGroup.json"
 MOST_GROUPS = 20_000

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Listening
-from rmqcore.units import DAY_MS
+from rmqcore.vocabulary.units import DAY_MS
 
 TICK_MS = 20
 """Deadlines are rounded up to whole ticks: pulls that end in one tick share its timer."""

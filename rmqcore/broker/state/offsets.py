@@ -11,15 +11,15 @@ from functools import partial
 from typing import Any
 
 from rmqcore.broker.config_files import ConfigFiles
-from rmqcore.data_version import DataVersion
 from rmqcore.disk.consumer_offsets import (
     BETWEEN_TOPIC_AND_GROUP,
     LMQ_TABLE,
     parse_consumer_offsets,
 )
-from rmqcore.java_json import shown_value
 from rmqcore.queries.queue_info import QueueInfo
-from rmqcore.system_topics import LMQ_PREFIX
+from rmqcore.vocabulary.data_version import DataVersion
+from rmqcore.vocabulary.java_json import shown_value
+from rmqcore.vocabulary.topics import LMQ_PREFIX
 
 FILE = "consumerOffset.json"
 LMQ_FILE = "lmqConsumerOffset.json"

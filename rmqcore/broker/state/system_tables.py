@@ -8,7 +8,7 @@ from __future__ import annotations
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import INHERIT, READ, WRITE, TopicConfig
-from rmqcore.system_topics import (
+from rmqcore.vocabulary.topics import (
     DEFAULT_TOPIC,
     REPLY_TOPIC_SUFFIX,
     REVIVE_TOPIC_PREFIX,

@@ -18,8 +18,6 @@ from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.new_topics import NewTopic, Then, topic_like
 from rmqcore.broker.state.system_tables import system_topics
 from rmqcore.broker.thens import call_each, nothing
-from rmqcore.data_version import DataVersion
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.topic_configs import (
     INHERIT,
@@ -30,7 +28,9 @@ from rmqcore.remoting.bodies.topic_configs import (
     topic_table,
 )
 from rmqcore.remoting.names import wrong_topic
-from rmqcore.system_topics import DEFAULT_TOPIC, SYSTEM_TOPICS, is_system_topic
+from rmqcore.vocabulary.data_version import DataVersion
+from rmqcore.vocabulary.java_json import shown_value
+from rmqcore.vocabulary.topics import DEFAULT_TOPIC, SYSTEM_TOPICS, is_system_topic
 
 FILE = "topics.json"
 MOST_LISTED = 5

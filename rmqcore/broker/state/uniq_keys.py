@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from rmqcore.message import pack_host
+from rmqcore.codec.message import pack_host
 
 _PORT_SIZE = 4
 

@@ -13,7 +13,7 @@ from rmqcore.broker.transactions.half_walk import HalfWalk
 from rmqcore.broker.transactions.messages import HalfMemory
 from rmqcore.broker.transactions.steps import Steps
 from rmqcore.errors import StoreError
-from rmqcore.system_topics import TRANS_HALF_TOPIC
+from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC
 
 _LOG = logging.getLogger("rmqcore.broker")
 

@@ -29,15 +29,19 @@ from rmqcore.broker.transactions.messages import (
     long_of,
 )
 from rmqcore.broker.transactions.steps import Ask, Steps, get_when_warm
-from rmqcore.message import Message, MessageView
-from rmqcore.property_names import UNIQ_KEY
+from rmqcore.codec.message import Message, MessageView
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
-from rmqcore.status import PutMessageStatus
-from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
-from rmqcore.units import HOUR_MS
+from rmqcore.vocabulary.properties import UNIQ_KEY
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.topics import (
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+)
+from rmqcore.vocabulary.units import HOUR_MS
 
 MOST_MS = 60_000
 """A round ends after so long, and the next one goes on."""

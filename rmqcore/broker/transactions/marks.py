@@ -12,8 +12,8 @@ from typing import Any
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.transactions.messages import GROUP, done_offsets
 from rmqcore.broker.transactions.steps import Ask, get_when_warm
-from rmqcore.status import GetMessageStatus
-from rmqcore.system_topics import TRANS_OP_HALF_TOPIC
+from rmqcore.vocabulary.status import GetMessageStatus
+from rmqcore.vocabulary.topics import TRANS_OP_HALF_TOPIC
 
 _MARKS_AT_ONCE = 32
 _WRONG_OFFSET = frozenset(

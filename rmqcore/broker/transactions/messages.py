@@ -6,12 +6,16 @@ DefaultTransactionalMessageCheckListener#toMessageExtBrokerInner.
 
 from __future__ import annotations
 
-from rmqcore import sysflag
 from rmqcore.broker.put_message import delay_level
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.message import Message, MessageView
-from rmqcore.property_names import PREPARED, REAL_QUEUE_ID, REAL_TOPIC, TAGS, UNIQ_KEY, WAIT
-from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from rmqcore.codec.message import Message, MessageView
+from rmqcore.vocabulary import sysflag
+from rmqcore.vocabulary.properties import PREPARED, REAL_QUEUE_ID, REAL_TOPIC, TAGS, UNIQ_KEY, WAIT
+from rmqcore.vocabulary.topics import (
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+)
 
 GROUP = "CID_RMQ_SYS_TRANS"
 """The group whose offsets say how far the transactions were checked."""

@@ -12,7 +12,7 @@ from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.put_message import append_message
 from rmqcore.broker.transactions.check import TransactionCheck
 from rmqcore.broker.transactions.messages import SEPARATOR, HalfMemory, done_message, first_offset
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 
 OP_MSG_MAX_SIZE = 4096
 """Bytes of marks that are written without waiting for more. Source: BrokerConfig#transactionOpMsgMaxSize."""

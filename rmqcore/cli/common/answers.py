@@ -20,8 +20,8 @@ from rmqcore.cli.common.output import (
     row_format,
     stdout_is_terminal,
 )
+from rmqcore.codec.message import MessageView
 from rmqcore.errors.exit_codes import DAMAGED, OK
-from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS, json_encoder
 
 

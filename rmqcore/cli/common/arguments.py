@@ -18,8 +18,8 @@ from rmqcore.disk.paths import is_url, shown_url
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.remote.store_url import file_path
-from rmqcore.times import parse_time
-from rmqcore.units import INT_MAX, INT_MIN, LONG_MAX
+from rmqcore.vocabulary.times import parse_time
+from rmqcore.vocabulary.units import INT_MAX, INT_MIN, LONG_MAX
 
 queue_id_option = whole_number(INT_MIN, INT_MAX)
 """Parses a queue id, 32 bits signed as on disk."""

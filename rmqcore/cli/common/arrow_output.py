@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from rmqcore.cli.common.output import RowFormat
 from rmqcore.codec import scan
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.offline.export.parquet_writer import LONG_BYTES, parquet_writer
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import typer
 
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import BINARY, RowFormat
+from rmqcore.codec.message import MessageView
 from rmqcore.errors import CompressionError
-from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import MAX_BODY, Body, body_encoder, most_body
 from rmqcore.shown.body_text import Stored
 

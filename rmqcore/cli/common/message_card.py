@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqcore.cli.common.bodies import Bodies
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS
 
 HEXADECIMAL = {"magic", "body_crc", "sys_flag"}

@@ -29,8 +29,8 @@ from rmqcore.cli.common.shown import (
     table_lines,
 )
 from rmqcore.cli.common.times import format_time
+from rmqcore.codec.message import MessageView
 from rmqcore.errors.near_names import with_the_meant
-from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS
 from rmqcore.offline.log.walk import Blank
 

@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 from rmqcore.cli.common.bodies import Bodies
 from rmqcore.cli.common.message_table import MessageTable, TableShape
 from rmqcore.cli.common.output import RowFormat
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.offline.export.message_rows import CSV_HEADER, Line, csv_encoder, json_encoder
 from rmqcore.offline.log.walk import Blank
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 
 def format_time(timestamp_ms: int | None, *, zone: bool = True) -> str:
-    """Format a time in the local zone, as `rmqcore.times.parse_time` reads it; the number if no calendar has the time."""
+    """Format a time in the local zone, as `vocabulary.times.parse_time` reads it; the number if no calendar has the time."""
     if timestamp_ms is None:
         return "-"
     try:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
-from rmqcore.units import DAY_MS, HOUR_MS, MINUTE_MS
+from rmqcore.vocabulary.units import DAY_MS, HOUR_MS, MINUTE_MS
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 HEIGHT = 5

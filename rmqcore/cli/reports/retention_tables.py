@@ -18,7 +18,7 @@ from rmqcore.maintenance.retention.report import (
     RetentionReport,
     UnreadForecast,
 )
-from rmqcore.units import DAY_MS
+from rmqcore.vocabulary.units import DAY_MS
 
 MAX_ROWS = 40
 """How many rows of a table a terminal shows; the JSON has all."""

@@ -6,9 +6,10 @@ import os
 import warnings
 from pathlib import Path
 
-from rmqcore.broker_conf import java_name
 from rmqcore.cli.common.errors import note
 from rmqcore.config import MessageStoreConfig
+from rmqcore.config.broker_conf import java_name
+from rmqcore.config.unused import UnusedSettingWarning
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_kinds import refuse_to_write
@@ -16,7 +17,6 @@ from rmqcore.errors import NotAStoreError
 from rmqcore.offline.found_config import SIZE_FIELDS, config_to_open, found_config
 from rmqcore.offline.log.log_files import check_log_directories, check_one_log
 from rmqcore.offline.log.store_paths import add_dledger_log
-from rmqcore.unused_settings import UnusedSettingWarning
 
 
 def store_settings(

@@ -10,8 +10,8 @@ import typer
 
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import BINARY, RowFormat
+from rmqcore.codec.message import MessageView
 from rmqcore.errors import CompressionError
-from rmqcore.message import MessageView
 
 Grep = Annotated[
     list[str] | None,

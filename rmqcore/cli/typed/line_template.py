@@ -17,8 +17,8 @@ from rmqcore.cli.common.output import RowFormat, refuse_without_table
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.values import none_of
+from rmqcore.codec.message import MessageView
 from rmqcore.errors.near_names import did_you_mean
-from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS, Line
 
 NAMES = (*FIELDS, "store_time", "born_time", "body_size")

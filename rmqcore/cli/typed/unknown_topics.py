@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from rmqcore.cli.common.errors import note, say
 from rmqcore.cli.names import configured_topics, topics_with_queues
+from rmqcore.codec.message import MessageView
 from rmqcore.disk.store_kinds import kept_elsewhere
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.errors.near_names import did_you_mean
-from rmqcore.message import MessageView
 from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.reader import StoreReader
 

@@ -19,7 +19,7 @@ from rmqcore.cli.values import whole_number
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.backup.backup import backup as back_up
 from rmqcore.maintenance.backup.report import BackupReport, Way
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.units import INT_MAX
 
 MIB = 1 << 20
 SHOWN = 5

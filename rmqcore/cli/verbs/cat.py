@@ -35,8 +35,8 @@ from rmqcore.cli.typed.line_template import FormatOrTemplate
 from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.cli.values import whole_number
+from rmqcore.codec.message import MessageView
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
-from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import (
     FIELDS,
     MAX_BODY,
@@ -46,7 +46,7 @@ from rmqcore.offline.export.message_rows import (
 from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.reader import StoreReader
-from rmqcore.units import LONG_MAX
+from rmqcore.vocabulary.units import LONG_MAX
 
 Limit = Annotated[
     int | None,

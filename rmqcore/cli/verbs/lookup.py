@@ -14,7 +14,7 @@ from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.codec import parse_msg_id
 from rmqcore.errors.exit_codes import DAMAGED, FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
-from rmqcore.units import LONG_MAX
+from rmqcore.vocabulary.units import LONG_MAX
 
 MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 

@@ -20,7 +20,6 @@ import typer
 from rmqcore.broker.network.server import MOST_CONNECTIONS, VIP_BELOW, Ports, Ready, bind
 from rmqcore.broker.network.server import serve as serve_store
 from rmqcore.broker.settings import BrokerSettings
-from rmqcore.broker_conf import read_properties, wrong_in_file
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import print_json
@@ -34,7 +33,14 @@ from rmqcore.cli.values import (
     wrong_value,
 )
 from rmqcore.config import MessageStoreConfig
-from rmqcore.config_values import CHOICES
+from rmqcore.config.broker_conf import read_properties, wrong_in_file
+from rmqcore.config.fields import CHOICES
+from rmqcore.config.unused import (
+    LEFT_TO_JAVA,
+    NOT_SERVED_KEYS,
+    UnusedSettingWarning,
+    not_true_here,
+)
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError
@@ -44,13 +50,7 @@ from rmqcore.offline.log.store_paths import store_paths
 from rmqcore.offline.waiting import count_waiting
 from rmqcore.opening import open as open_store
 from rmqcore.opening import open_by_mode, other_root
-from rmqcore.units import INT_MAX
-from rmqcore.unused_settings import (
-    LEFT_TO_JAVA,
-    NOT_SERVED_KEYS,
-    UnusedSettingWarning,
-    not_true_here,
-)
+from rmqcore.vocabulary.units import INT_MAX
 
 LOOPBACK = "127.0.0.1"
 ROLES = CHOICES["broker_role"]

@@ -24,7 +24,7 @@ from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.cli.values import choice
 from rmqcore.offline.stats import stats as count_store
-from rmqcore.report import plain_value
+from rmqcore.shown.report import plain_value
 
 
 class By(StrEnum):

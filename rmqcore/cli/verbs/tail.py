@@ -25,7 +25,7 @@ from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import LogTail
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.units import INT_MAX
 
 POLL_SECONDS = 0.2
 

@@ -15,7 +15,7 @@ from rmqcore.errors import CorruptMessageError, RequestError
 from rmqcore.remoting.bodies.queue_tables import ConsumeStats
 from rmqcore.remoting.bodies.routes import BrokerData
 from rmqcore.remoting.names import DLQ_PREFIX, RETRY_PREFIX
-from rmqcore.system_topics import REPLY_TOPIC_SUFFIX, is_system_topic
+from rmqcore.vocabulary.topics import REPLY_TOPIC_SUFFIX, is_system_topic
 
 NO_MESSAGE = "can not find message"
 """How the remark of VIEW_MESSAGE_BY_ID begins where no message is at the offset. Source: RocketMQ 5.5.0 QueryMessageProcessor."""

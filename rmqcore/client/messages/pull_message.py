@@ -10,20 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
 
-from rmqcore import sysflag
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.response_fields import int_field
 from rmqcore.client.messages.subscriptions import is_wanted
 from rmqcore.codec import decode, decode_all, decode_batch, encode
+from rmqcore.codec.message import Message, MessageView
 from rmqcore.errors import CompressionError, CorruptMessageError
-from rmqcore.message import Message, MessageView
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
 from rmqcore.shown.notebook import messages_html
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary import sysflag
+from rmqcore.vocabulary.units import INT_MAX
 
 _LOG = logging.getLogger("rmqcore.client")
 _CODE = RequestCode.LITE_PULL_MESSAGE

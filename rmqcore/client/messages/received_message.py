@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rmqcore import sysflag
 from rmqcore.client.messages.message_queue import MessageQueue
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.shown.notebook import message_html
+from rmqcore.vocabulary import sysflag
 
 _COMPRESSION = sysflag.COMPRESSED | sysflag.COMPRESSION_TYPE_MASK
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from rmqcore.errors import RequestError
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.units import LONG_MAX, LONG_MIN
+from rmqcore.vocabulary.java_json import shown_value
+from rmqcore.vocabulary.units import LONG_MAX, LONG_MIN
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 

@@ -6,11 +6,11 @@ Source: RocketMQ 5.5.0 MQClientAPIImpl#consumerSendMessageBack, DefaultMQPushCon
 from __future__ import annotations
 
 from rmqcore.client.messages.received_message import ReceivedMessage
-from rmqcore.property_names import RETRY_TOPIC
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import retry_topic
 from rmqcore.remoting.request_fields import encode_fields
+from rmqcore.vocabulary.properties import RETRY_TOPIC
 
 BY_TIMES = 0
 """The delay level by which the broker chooses one itself: the more often the message came back, the longer."""

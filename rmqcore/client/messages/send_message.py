@@ -9,20 +9,20 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rmqcore import sysflag
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.response_fields import int_field, text_field
 from rmqcore.client.messages.send_result import SendResult, SendStatus
 from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.messages.validators import check_body, check_properties, check_topic_for_send
 from rmqcore.codec import encode_batch, encode_properties
-from rmqcore.message import Message
-from rmqcore.property_names import UNIQ_KEY, WAIT
+from rmqcore.codec.message import Message
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import RETRY_PREFIX
 from rmqcore.remoting.request_fields import encode_fields
-from rmqcore.system_topics import DEFAULT_TOPIC
+from rmqcore.vocabulary import sysflag
+from rmqcore.vocabulary.properties import UNIQ_KEY, WAIT
+from rmqcore.vocabulary.topics import DEFAULT_TOPIC
 
 ZLIB_LEVEL = 5
 STORED: Mapping[int, SendStatus] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 
 from rmqcore.client.messages.message_queue import MessageQueue
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 
 @unique

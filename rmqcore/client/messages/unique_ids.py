@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from rmqcore.clock import wall_clock_ms
+from rmqcore.vocabulary.clock import wall_clock_ms
 
 _NEAR_MS = 1_000_000
 """How far a clock may have been set back without another id for it."""

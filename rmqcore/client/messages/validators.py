@@ -6,9 +6,9 @@ Source: RocketMQ 5.5.0 Validators, TopicValidator.
 from __future__ import annotations
 
 from rmqcore.errors.arguments import check_texts
-from rmqcore.property_names import DELAY, PREPARED, TIMER_PROPERTIES
 from rmqcore.remoting.names import LEGAL, MOST_GROUP_LETTERS, MOST_TOPIC_LETTERS
-from rmqcore.system_topics import NOT_FOR_SENDS
+from rmqcore.vocabulary.properties import DELAY, PREPARED, TIMER_PROPERTIES
+from rmqcore.vocabulary.topics import NOT_FOR_SENDS
 
 _DELAYS = (DELAY, *TIMER_PROPERTIES)
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import delete_file
 from rmqcore.disk.load_files import load_files
@@ -14,6 +13,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.used_space import free_bytes
 from rmqcore.engine.clean.disks import disk_use
 from rmqcore.engine.clean.rules import CleanRules
+from rmqcore.vocabulary.clock import wall_clock_ms
 
 NEWEST = 2  # files that stay: the newest may be one that was made ahead and holds nothing
 

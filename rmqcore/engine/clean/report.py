@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 CleanReason = Literal["time", "disk", "forced", "manual"]
 

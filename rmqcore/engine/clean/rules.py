@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rmqcore.config import MessageStoreConfig
-from rmqcore.config_values import parse_hours
+from rmqcore.config.fields import parse_hours
 from rmqcore.engine.clean.report import CleanReason
-from rmqcore.units import HOUR_MS
+from rmqcore.vocabulary.units import HOUR_MS
 
 MANUAL_ROUNDS = 20
 

@@ -12,7 +12,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.engine.dispatch.multi_dispatch import Entry
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
-from rmqcore.sysflag import has_queue_entry
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 
 class Arrival(NamedTuple):

@@ -15,9 +15,9 @@ from rmqcore._native.format import codec
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.scan import places
 from rmqcore.config import MessageStoreConfig
-from rmqcore.sysflag import has_queue_entry
-from rmqcore.system_topics import LMQ_PREFIX, SCHEDULE_TOPIC
-from rmqcore.units import LONG_MAX
+from rmqcore.vocabulary.sysflag import has_queue_entry
+from rmqcore.vocabulary.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqcore.vocabulary.units import LONG_MAX
 
 WITHOUT = ("%RETRY%", "rmq_sys_")
 

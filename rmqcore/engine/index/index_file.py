@@ -23,7 +23,7 @@ from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import is_index_file_name
 from rmqcore.disk.read_range import opened
 from rmqcore.errors import StoreFormatError
-from rmqcore.units import INT_MAX, PAGE
+from rmqcore.vocabulary.units import INT_MAX, PAGE
 
 NAME_DIGITS = 17
 MOST = INT_MAX  # slots or entries of a file: both are an int in Java

@@ -16,13 +16,13 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.bell import Bells
 from rmqcore._native.threads.mutex import Mutex
-from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_folder import Chosen, IndexFolder
 from rmqcore.errors import SyncFailedError, is_no_descriptor, is_of_the_system
+from rmqcore.vocabulary.clock import wall_clock_ms
 
 COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
 

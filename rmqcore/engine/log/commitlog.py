@@ -19,8 +19,8 @@ from rmqcore.engine.log.log_folders import LogFolders
 from rmqcore.engine.log.log_space import FileStep, LogSpace, Step
 from rmqcore.engine.log.mapped_files import find_mapped_files
 from rmqcore.errors import StoreClosedError, is_of_the_system
-from rmqcore.rocketmq_versions import readable_records
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.rocketmq_versions import readable_records
+from rmqcore.vocabulary.units import PAGE
 
 _Given = TypeVarTuple("_Given")
 

@@ -37,7 +37,7 @@ from rmqcore.engine.queues.open_files import most_open_files
 from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset, hide_before
 from rmqcore.engine.queues.stale_bytes import StaleBytes
 from rmqcore.errors import StoreClosedError
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.units import INT_MAX
 
 
 class ConsumeQueues:

@@ -26,8 +26,8 @@ from rmqcore.disk.queue_shape import may_be_deliver_times
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
-from rmqcore.sysflag import has_queue_entry
-from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.vocabulary.sysflag import has_queue_entry
+from rmqcore.vocabulary.topics import SCHEDULE_TOPIC
 
 Place = tuple[str, int]
 """Topic and queue id."""

@@ -28,8 +28,8 @@ from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.aside import Aside, given_up
 from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, Unplaced, distinct
 from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
-from rmqcore.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from rmqcore.system_topics import LMQ_PREFIX
+from rmqcore.vocabulary.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
+from rmqcore.vocabulary.topics import LMQ_PREFIX
 
 BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20
 

@@ -20,7 +20,7 @@ from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import Longs, Place
-from rmqcore.sysflag import has_queue_entry
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 MOST_MISNAMED = 1000
 """Entries that are looked at, of a queue or of a store: damage is rare, and stale entries are many."""

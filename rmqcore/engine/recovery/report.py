@@ -11,7 +11,7 @@ from rmqcore.engine.recovery.heal import HealResult
 from rmqcore.engine.recovery.index.heal import IndexReport
 from rmqcore.engine.recovery.plan import RecoveryPlan
 from rmqcore.errors.exit_codes import DAMAGED, OK
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 
 @dataclass(frozen=True, slots=True)

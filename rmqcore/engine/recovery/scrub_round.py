@@ -26,8 +26,8 @@ from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.index.compare import IndexCompare, is_harmless
 from rmqcore.engine.recovery.index.log_look import LogLook
 from rmqcore.engine.recovery.index.signs import NoQueues, places_proven
-from rmqcore.sysflag import has_queue_entry
-from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.vocabulary.sysflag import has_queue_entry
+from rmqcore.vocabulary.topics import SCHEDULE_TOPIC
 
 PIECE = 1 << 20
 """Bytes of log that are looked at in one go."""

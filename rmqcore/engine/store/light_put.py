@@ -16,10 +16,10 @@ from rmqcore.codec import java_hash
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch.multi_dispatch import WITHOUT, java_split
 from rmqcore.engine.log.commitlog import CommitLog
-from rmqcore.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, WAIT
-from rmqcore.status import PutMessageStatus
-from rmqcore.sysflag import has_queue_entry
-from rmqcore.system_topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqcore.vocabulary.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, WAIT
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.sysflag import has_queue_entry
+from rmqcore.vocabulary.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 MAP_CAPACITY = 128  # of the map that MessageDecoder#string2messageProperties makes
 # A put into one of these topics gives a message no offsets of light queues. A dispatch follows those that a record of %DLQ%

@@ -13,7 +13,7 @@ from threading import TIMEOUT_MAX
 from rmqcore._native.threads.once import Once
 from rmqcore.engine.store import callbacks
 from rmqcore.engine.store.callbacks import NoteError
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 Callback = Callable[[PutMessageStatus], object]
 NEVER = math.inf

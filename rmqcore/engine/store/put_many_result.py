@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rmqcore._native.put.put_result import STATUSES, PutResult
 from rmqcore.errors import PutFailedError
 from rmqcore.shown.html_tables import SHOWN_ROWS, items_html, values_html
-from rmqcore.status import PutMessageStatus, meaning
+from rmqcore.vocabulary.status import PutMessageStatus, meaning
 
 _STATUS_OF_CODE = np.array(STATUSES, dtype=object)
 

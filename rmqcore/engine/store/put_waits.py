@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqcore.config import MessageStoreConfig
-from rmqcore.property_names import WAIT
+from rmqcore.vocabulary.properties import WAIT
 
 MASTER_ALONE = 1
 

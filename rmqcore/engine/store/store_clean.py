@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 
 from rmqcore._native.threads.mutex import Mutex
-from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.clean.cleaner import Cleaner, Pause
 from rmqcore.engine.clean.disks import disk_use
@@ -18,7 +17,8 @@ from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors.arguments import check_longs, check_numbers
-from rmqcore.system_topics import is_system_topic
+from rmqcore.vocabulary.clock import wall_clock_ms
+from rmqcore.vocabulary.topics import is_system_topic
 
 
 class StoreClean:

@@ -8,7 +8,7 @@ from rmqcore.engine.store.offset_calls import call_when_reached, inside_log
 from rmqcore.engine.store.offset_waiters import Callback
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors.arguments import check_ints
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 
 class StoreFollowers:

@@ -21,7 +21,7 @@ from rmqcore.engine.store.store_followers import StoreFollowers
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors import StoreError
 from rmqcore.errors.arguments import check_iterable
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 Result = TypeVar("Result", PutResult, PutManyResult)
 

@@ -28,7 +28,7 @@ from rmqcore.errors import (
     is_no_room,
     is_of_the_system,
 )
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 
 class Waiters(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 CLEAN, CRASHED = "clean", "as after a crash"
 

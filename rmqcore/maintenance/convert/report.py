@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.backup.report import Way
 from rmqcore.maintenance.salvage.other_parts import ConfigProblem
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqcore.broker_conf import java_name
+from rmqcore.config.broker_conf import java_name
 from rmqcore.disk.config_files import what_is_wrong
 from rmqcore.disk.read_range import entries_of
 from rmqcore.maintenance.doctor.patient import Patient

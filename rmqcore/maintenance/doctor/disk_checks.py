@@ -10,7 +10,7 @@ from rmqcore.maintenance.doctor.patient import Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.maintenance.retention.report import RetentionReport, UnreadForecast
 from rmqcore.maintenance.retention.retention import forecast_of
-from rmqcore.units import DAY_MS, HOUR_MS, WEEK_MS
+from rmqcore.vocabulary.units import DAY_MS, HOUR_MS, WEEK_MS
 
 
 def check_disk(patient: Patient) -> Iterator[Diagnosis]:

@@ -16,7 +16,7 @@ from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import LogWalk
 from rmqcore.offline.missing_log import StoreEnd
-from rmqcore.units import HOUR_MS
+from rmqcore.vocabulary.units import HOUR_MS
 
 STEP_MS = 1000
 """A clock that NTP keeps moves by less."""

@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import StoreCheckpoint
@@ -31,6 +30,7 @@ from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import each_queue, queue_names
+from rmqcore.vocabulary.clock import wall_clock_ms
 
 WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ", "rmqcore salvage ")
 """Commands that take a broker.conf."""

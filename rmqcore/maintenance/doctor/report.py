@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmqcore.errors.exit_codes import DAMAGED, OK
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = (ERROR, WARNING, INFO)

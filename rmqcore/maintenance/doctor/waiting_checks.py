@@ -11,7 +11,7 @@ from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
 from rmqcore.offline.waiting import WHEEL, count_waiting
-from rmqcore.system_topics import REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC
+from rmqcore.vocabulary.topics import REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC
 
 DELAY_OFFSETS = "config/delayOffset.json"
 MOST_LEVELS = 1000

@@ -17,7 +17,7 @@ from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.queue_files import BatchTopics
-from rmqcore.sysflag import has_queue_entry
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 Topics = frozenset[str] | BatchTopics
 Place = tuple[str, int]

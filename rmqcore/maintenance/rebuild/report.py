@@ -8,7 +8,7 @@ from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 FOLDER = "rebuilt"
 """The folder in a store that is used when no other is named; brokers do not look at it."""

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rmqcore.broker_conf import java_name
 from rmqcore.config import MessageStoreConfig
+from rmqcore.config.broker_conf import java_name
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.clean.rules import CleanRules
 from rmqcore.maintenance.retention.growing_disks import ELSEWHERE, GrowingDisks, growing_disks
@@ -22,7 +22,7 @@ from rmqcore.maintenance.retention.report import (
 from rmqcore.maintenance.retention.rule_settings import rule_settings
 from rmqcore.maintenance.retention.simulation import Gone, SimulatedFile, Simulation
 from rmqcore.maintenance.retention.unread import Position, unread_forecast
-from rmqcore.units import DAY_MS
+from rmqcore.vocabulary.units import DAY_MS
 
 MOST_MS = 3650 * DAY_MS
 """A disk that is full later is not asked about."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rmqcore.engine.clean.report import CleanReason
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from rmqcore.disk.paths import StorePaths
@@ -21,7 +20,8 @@ from rmqcore.maintenance.retention.write_rate import write_rate
 from rmqcore.offline.info import disk_bytes
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, StoreReader
-from rmqcore.units import DAY_MS, HOUR_MS
+from rmqcore.vocabulary.clock import wall_clock_ms
+from rmqcore.vocabulary.units import DAY_MS, HOUR_MS
 
 HORIZON_DAYS = 7.0
 MOST_DAYS = 3650.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from rmqcore.broker_conf import field_of, java_name, parse_value
 from rmqcore.config import MessageStoreConfig
+from rmqcore.config.broker_conf import field_of, java_name, parse_value
 from rmqcore.engine.clean.rules import CleanRules
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import did_you_mean

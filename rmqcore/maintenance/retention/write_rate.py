@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqcore.maintenance.retention.log_facts import LogFacts
 from rmqcore.maintenance.retention.report import WriteRate
 from rmqcore.offline.log.store_times import first_stored
-from rmqcore.units import DAY_MS, HOUR_MS
+from rmqcore.vocabulary.units import DAY_MS, HOUR_MS
 
 LEAST_SPAN_MS = 60_000
 """A log of less says nothing about a rate."""

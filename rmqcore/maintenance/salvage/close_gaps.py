@@ -21,7 +21,7 @@ from rmqcore._native.format.layout import (
     body_pos,
 )
 from rmqcore.maintenance.salvage.filler import PROP_CRC_SIZE
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.units import INT_MAX
 
 PROP_CRC = b"__CRC32#\x01"
 SEPARATOR = b"\x02"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from rmqcore._native.format.layout import REC_MIN_SIZE_V1, body_pos
 from rmqcore.codec import encode
-from rmqcore.message import Message
-from rmqcore.sysflag import TRANSACTION_ROLLBACK
+from rmqcore.codec.message import Message
+from rmqcore.vocabulary.sysflag import TRANSACTION_ROLLBACK
 
 TOPIC = "LOST"
 """Of these records; its first letters where no more have room."""

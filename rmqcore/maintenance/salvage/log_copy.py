@@ -32,8 +32,8 @@ from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.watched_scan import WatchedScan
-from rmqcore.rocketmq_versions import readable_records
-from rmqcore.sysflag import BORNHOST_V6, STOREHOST_V6
+from rmqcore.vocabulary.rocketmq_versions import readable_records
+from rmqcore.vocabulary.sysflag import BORNHOST_V6, STOREHOST_V6
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
 TOPIC_ROOM = 8 << 20

@@ -16,7 +16,7 @@ from rmqcore.disk.paths import file_name
 from rmqcore.errors import StoreError, is_of_the_system
 from rmqcore.maintenance.salvage.close_gaps import with_longer_properties
 from rmqcore.maintenance.salvage.filler import fillers
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 BLANK_SIZE = 8
 """Bytes that a record leaves free at least: the BLANK that ends each file."""

@@ -11,7 +11,7 @@ from rmqcore.maintenance.salvage.other_parts import ConfigProblem
 from rmqcore.maintenance.salvage.queue_loss import MissingMessages
 from rmqcore.offline.fsck.findings import Finding
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from rmqcore.maintenance.salvage.filler import PROP_CRC_SIZE
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk
-from rmqcore.sysflag import TRANSACTION_MASK, TRANSACTION_PREPARED, has_queue_entry
+from rmqcore.vocabulary.sysflag import TRANSACTION_MASK, TRANSACTION_PREPARED, has_queue_entry
 
 COLUMNS = ("phy_offset", "msg_size", "queue_id", "queue_offset", "sys_flag", "topic_id")
 TOPIC_ROOM = 8 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, Progress
 from rmqcore.offline.reader import StoreReader, read
 from rmqcore.offline.remote.store_url import StorageOptions
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 ExportFormat = Literal["parquet", "csv", "jsonl"]
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from rmqcore._native.format.message_text import csv_line, json_line
-from rmqcore.compression import PIECE, plain_pieces
+from rmqcore.codec.compression import PIECE, plain_pieces
 from rmqcore.shown.body_text import Stored, body_start, stored_in_view, utf8_text
-from rmqcore.sysflag import COMPRESSED
+from rmqcore.vocabulary.sysflag import COMPRESSED
 
 if TYPE_CHECKING:
-    from rmqcore.message import MessageView
+    from rmqcore.codec.message import MessageView
 
 Body = Literal["none", "text", "base64", "sha256", "text_or_base64"]
 """How a body is written: left out, UTF-8 text (malformed bytes become U+FFFD), base64, its SHA-256 in hex, or text where it is

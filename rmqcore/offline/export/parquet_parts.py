@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rmqcore.offline.export.parquet_writer import LONG_BYTES, Compression, parquet_writer
 from rmqcore.offline.export.part_files import Partition, PartNames
 from rmqcore.offline.export.partitions import LAST_DAY
-from rmqcore.units import DAY_MS
+from rmqcore.vocabulary.units import DAY_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,10 +20,10 @@ from rmqcore.offline.export.message_rows import (
 )
 from rmqcore.offline.export.partitions import LAST_DAY, partition_folder
 from rmqcore.shown.body_text import Stored
-from rmqcore.units import DAY_MS
+from rmqcore.vocabulary.units import DAY_MS
 
 if TYPE_CHECKING:
-    from rmqcore.message import MessageView
+    from rmqcore.codec.message import MessageView
 
 Partition = tuple[str, int]
 """Topic, and days since 1970-01-01 in UTC; -1 for a time that no calendar has."""

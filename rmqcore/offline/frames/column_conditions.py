@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from rmqcore.offline.log.conditions import Conditions
-from rmqcore.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from rmqcore.vocabulary.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 
 @dataclass(frozen=True)

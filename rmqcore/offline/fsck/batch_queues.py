@@ -17,7 +17,7 @@ from rmqcore.offline.fsck.log_batch import LogBatch
 from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.queues.batch_queue import UNIT_SIZE, BatchFile, BatchQueue, sound_entries
 from rmqcore.offline.queues.queues import each_batch_queue
-from rmqcore.sysflag import has_queue_entry
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 MOST_BAD = 10_000
 """Entries of a queue that become findings; the entries behind them are not checked."""

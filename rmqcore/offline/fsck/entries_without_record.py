@@ -18,8 +18,8 @@ from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.queue_offset_runs import EXT_ADDRESS_MAX
 from rmqcore.offline.fsck.queue_state import Lost, QueueState
 from rmqcore.offline.queues.queues import Entries
-from rmqcore.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from rmqcore.sysflag import has_queue_entry
+from rmqcore.vocabulary.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 CHUNK_ENTRIES = 50_000
 FIRST_ENTRIES = 256

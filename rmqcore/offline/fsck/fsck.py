@@ -42,7 +42,7 @@ from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.offline.rocksdb.database import queue_database
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig

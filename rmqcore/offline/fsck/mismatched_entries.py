@@ -11,7 +11,7 @@ from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
 from rmqcore.offline.fsck.log_batch import Int64, LogBatch
 from rmqcore.offline.fsck.queue_state import Lost, QueueState
 from rmqcore.offline.queues.queues import Entries
-from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.vocabulary.topics import SCHEDULE_TOPIC
 
 COLUMNS = ("phy_offset", "msg_size", "tags_code")
 FIRST_ENTRIES = 50_000

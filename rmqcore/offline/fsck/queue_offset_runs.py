@@ -13,7 +13,7 @@ from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.offline.fsck.log_batch import Flags, Int64, LogBatch
 from rmqcore.offline.queues.queues import Entries
-from rmqcore.sysflag import has_queue_entry
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 EXT_ADDRESS_MAX = -2147483649
 """A tags code up to here is an address in the ConsumeQueueExt."""

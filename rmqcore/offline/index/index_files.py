@@ -27,7 +27,7 @@ from rmqcore.disk.index.slot_count import find_slot_count
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, is_index_file_name
 from rmqcore.disk.read_range import Unreadable, entries_of, read_range
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 DEFAULT_FILE_SIZE = index_file_size(DEFAULT_SLOTS, DEFAULT_ENTRIES)
 WINDOW_ENTRIES = 3_200

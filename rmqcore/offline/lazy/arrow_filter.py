@@ -22,7 +22,7 @@ from rmqcore.offline.frames.column_conditions import (
 )
 from rmqcore.offline.frames.columns import FIRST_MS, LAST_MS, TIMES
 from rmqcore.offline.log.conditions import Conditions
-from rmqcore.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from rmqcore.vocabulary.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 TEXTS = ("topic", "tags", "uniq_key")
 NUMBERS = {

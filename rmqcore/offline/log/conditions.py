@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict, TypeVar
 from rmqcore._native.scan.filter import Filter
 from rmqcore.errors.arguments import check_longs, check_within, wrong_type
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.units import INT_MAX, INT_MIN
+from rmqcore.vocabulary.units import INT_MAX, INT_MIN
 
 Item = TypeVar("Item")
 

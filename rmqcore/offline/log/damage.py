@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from rmqcore.report import Report
 from rmqcore.shown.html_tables import SHOWN_ROWS, items_html
+from rmqcore.shown.report import Report
 
 MAX_RANGES = 100_000
 """Ranges that are kept one by one: some 30 MB."""

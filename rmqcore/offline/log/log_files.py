@@ -25,7 +25,7 @@ from rmqcore.disk.read_range import read_range
 from rmqcore.disk.same_name import compared
 from rmqcore.disk.store_kinds import ASKED_FILES, BEGINNING, is_dledger_name, tells_dledger
 from rmqcore.offline.remote.remote_paths import RemotePaths
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
 DLEDGER_POS = 24

@@ -8,7 +8,7 @@ from typing import Self
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore.shown.notebook import get_html
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 
 @dataclass(frozen=True, slots=True, repr=False)

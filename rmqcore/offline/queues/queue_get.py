@@ -13,7 +13,7 @@ from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.queues.get_result import OfflineGetResult
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.queries.tag_filter import LAST_EXT_ADDRESS, TagFilter
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 
 class QueueGet:

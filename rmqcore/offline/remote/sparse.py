@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 
 def write_sparse(fd: int, data: bytes | memoryview, pos: int) -> None:

@@ -18,7 +18,7 @@ from rmqcore.offline.stats.pair_counts import PairCounts
 from rmqcore.offline.stats.report import GroupStats, TagCount
 from rmqcore.offline.stats.rules import TOP_TAGS, between, rate_seconds
 from rmqcore.offline.stats.tag_counts import TagCounts
-from rmqcore.units import HOUR_MS
+from rmqcore.vocabulary.units import HOUR_MS
 
 MOST_GROUPS = 200_000
 MOST_NAME_BYTES = 64 << 20

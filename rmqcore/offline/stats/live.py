@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
-from rmqcore.clock import wall_clock_ms
 from rmqcore.disk.consumer_offsets import read_consumer_offsets
 from rmqcore.disk.used_space import disk_space
 from rmqcore.offline.log.log_files import LogFile
@@ -22,7 +21,8 @@ from rmqcore.offline.stats.lag import LagReader
 from rmqcore.offline.stats.names import Names
 from rmqcore.offline.stats.report import ConsumerLag
 from rmqcore.offline.tail import BatchTail
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
+from rmqcore.vocabulary.clock import wall_clock_ms
 
 KEPT_SAMPLES = 60
 MOST_TOPICS = 10_000

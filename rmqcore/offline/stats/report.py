@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.stats.timeline import TimelineBucket
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 
 @dataclass(frozen=True, slots=True)

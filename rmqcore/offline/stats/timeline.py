@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore.offline.stats.distinct import Ints, distinct
-from rmqcore.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from rmqcore.vocabulary.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 MOST_BUCKETS = 8192
 OUTSIDE = 0.001

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from rmqcore.errors import RequestError
-from rmqcore.java_json import parse_json, shown_value
-from rmqcore.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from rmqcore.vocabulary.java_json import parse_json, shown_value
+from rmqcore.vocabulary.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 MAX_DEPTH = 8
 TABLE_DEPTH = 3

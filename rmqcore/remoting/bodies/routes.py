@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rmqcore.errors import RequestError
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
+from rmqcore.vocabulary.java_json import shown_value
 
 MASTER_ID = 0
 

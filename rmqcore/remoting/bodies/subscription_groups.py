@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.topic_configs import data_version
+from rmqcore.vocabulary.data_version import DataVersion
 
 _CUSTOMIZED, _EXPONENTIAL = "CUSTOMIZED", "EXPONENTIAL"
 _FLAGS = {

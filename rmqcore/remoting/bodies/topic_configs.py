@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.json_object import JsonObject, encode_long_json, parse_body
+from rmqcore.vocabulary.data_version import DataVersion
 
 READ, WRITE, INHERIT = 4, 2, 1
 """Bits of a topic's ``perm``; by the leave of one with INHERIT a send creates others."""

@@ -12,7 +12,7 @@ import numpy as np
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 from rmqcore.spark.jobs.job_source import JobSource, to_send, with_gaps
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.splits.settle import settle

@@ -12,7 +12,7 @@ from rmqcore.offline.diff.difference import Difference, differences, lacking
 from rmqcore.offline.diff.pieces import differing_pieces, differing_units
 from rmqcore.offline.diff.plan import Side, bytes_tasks, open_ended, units_tasks
 from rmqcore.offline.diff.units import content_end
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.storage.locations import StoreLocation

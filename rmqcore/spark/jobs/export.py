@@ -14,7 +14,7 @@ from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.export.partitions import partition_folder
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 from rmqcore.spark.jobs.export_files import (
     TARGET_FILE_BYTES,
     FilesTask,

@@ -29,7 +29,7 @@ from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
-from rmqcore.units import DAY_MS
+from rmqcore.vocabulary.units import DAY_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa

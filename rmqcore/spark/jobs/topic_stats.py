@@ -29,7 +29,7 @@ from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import Paths
-from rmqcore.units import HOUR_MS
+from rmqcore.vocabulary.units import HOUR_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa

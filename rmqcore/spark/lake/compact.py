@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.export.part_files import Partition
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 from rmqcore.spark.jobs.export import check_compression
 from rmqcore.spark.jobs.export_files import (
     TARGET_FILE_BYTES,

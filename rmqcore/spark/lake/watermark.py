@@ -13,7 +13,7 @@ from typing import Any, Self
 from rmqcore.errors import StoreFormatError, WatermarkError
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.seal import Seal, broken_seal, seal_at
-from rmqcore.units import LONG_MAX
+from rmqcore.vocabulary.units import LONG_MAX
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from rmqcore.units import EPOCH
+from rmqcore.vocabulary.units import EPOCH
 
 _TIME = "us"
 

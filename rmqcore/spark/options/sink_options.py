@@ -11,7 +11,7 @@ from rmqcore.spark.options import values
 from rmqcore.spark.options.source_options import parse_value
 from rmqcore.spark.options.table import Option
 from rmqcore.spark.options.unknown import unknown_option
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.units import INT_MAX
 
 Selector = Literal["column", "hash", "roundRobin"]
 PREFIX = "column."

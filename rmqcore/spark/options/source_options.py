@@ -22,7 +22,7 @@ from rmqcore.spark.splits.sizing import MIB, Sizing, SplitMode
 from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE
 from rmqcore.spark.storage.locations import Paths, StoreLocation, find_stores, given_paths
 from rmqcore.spark.storage.store_pin import StorePin
-from rmqcore.times import milliseconds
+from rmqcore.vocabulary.times import milliseconds
 
 Table = Literal["messages", "consumequeue", "index", "segments", "queues", "corrupt"]
 Mode = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]

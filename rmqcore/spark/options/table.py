@@ -10,7 +10,7 @@ from rmqcore._native.format.layout import REC_MIN_SIZE_V1
 from rmqcore.spark.options import values
 from rmqcore.spark.options.given_filters import parse_filters
 from rmqcore.spark.storage.store_pin import parse_pins
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.units import INT_MAX
 
 TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
 CUT_TABLES = ("messages", "corrupt")

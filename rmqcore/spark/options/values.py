@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any, Literal, cast
 
-from rmqcore.times import parse_time
-from rmqcore.units import INT_MAX, LONG_MAX, LONG_MIN
+from rmqcore.vocabulary.times import parse_time
+from rmqcore.vocabulary.units import INT_MAX, LONG_MAX, LONG_MIN
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.pruning.relations import sequence
-from rmqcore.units import EPOCH
+from rmqcore.vocabulary.units import EPOCH
 
 _COMPARISONS = frozenset(
     {

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmqcore.clock import wall_clock_ms
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.index.index_file import next_name
 from rmqcore.errors import StoreError
@@ -30,6 +29,7 @@ from rmqcore.spark.rebuild.source import (
     pin_start,
 )
 from rmqcore.spark.splits.split_report import check_chain
+from rmqcore.vocabulary.clock import wall_clock_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

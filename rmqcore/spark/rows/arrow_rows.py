@@ -17,7 +17,7 @@ from rmqcore.spark.rows.bodies import PlainBodies
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.row_choice import Mask
 from rmqcore.spark.rows.schema import arrow_schema
-from rmqcore.units import LONG_MAX
+from rmqcore.vocabulary.units import LONG_MAX
 
 MAX_MS = LONG_MAX // 1000
 """The latest time in milliseconds that Spark's microseconds can hold."""

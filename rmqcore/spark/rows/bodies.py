@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rmqcore import sysflag
-from rmqcore.compression import decompress_body
+from rmqcore.codec.compression import decompress_body
 from rmqcore.errors import CompressionError, CompressionLibraryError
 from rmqcore.spark.options.source_options import Mode
+from rmqcore.vocabulary import sysflag
 
 
 class PlainBodies:

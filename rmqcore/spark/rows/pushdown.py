@@ -11,7 +11,7 @@ from rmqcore.offline.frames.column_conditions import among, between, is_plain_te
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.rows.arrow_rows import MAX_MS
-from rmqcore.units import EPOCH
+from rmqcore.vocabulary.units import EPOCH
 
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER_NULL = frozenset(

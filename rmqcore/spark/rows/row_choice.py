@@ -12,9 +12,9 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import EARLIEST, LATEST, QueueOffsets
-from rmqcore.sysflag import has_queue_entry
-from rmqcore.system_topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
-from rmqcore.units import LONG_MAX, LONG_MIN
+from rmqcore.vocabulary.sysflag import has_queue_entry
+from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from rmqcore.vocabulary.units import LONG_MAX, LONG_MIN
 
 TRANSACTION_TOPICS = frozenset({TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC})
 """Where the broker keeps messages whose transaction is open, and notes of those that are done."""

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqcore.property_names import KEYS, UNIQ_KEY
 from rmqcore.spark.options.sink_options import SinkOptions
 from rmqcore.spark.sink.columns import WriteColumns
 from rmqcore.spark.sink.queue_selector import RoundRobin, queues_by_hash
+from rmqcore.vocabulary.properties import KEYS, UNIQ_KEY
 
 
 class MessageRows:

@@ -9,12 +9,12 @@ from pyspark import TaskContext
 
 from rmqcore.engine.store.put_many_result import PutManyResult
 from rmqcore.errors import PutFailedError, RowRefusedError, StoreError
-from rmqcore.property_names import KEYS, TAGS
-from rmqcore.rocketmq_versions import readable_records
 from rmqcore.spark.options.sink_options import SinkOptions
 from rmqcore.spark.sink.columns import WriteColumns
-from rmqcore.status import PutMessageStatus
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.properties import KEYS, TAGS
+from rmqcore.vocabulary.rocketmq_versions import readable_records
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.units import INT_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa

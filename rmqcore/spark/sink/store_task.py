@@ -18,7 +18,7 @@ from rmqcore.spark.output.attempt import Attempt
 from rmqcore.spark.sink.columns import WriteColumns
 from rmqcore.spark.sink.message_rows import MessageRows
 from rmqcore.spark.sink.refused_rows import refused_row
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rmqcore.spark.runtime.shipping import read_partition
-from rmqcore.units import LONG_MAX
+from rmqcore.vocabulary.units import LONG_MAX
 
 try:
     from pyspark.sql.streaming.datasource import (

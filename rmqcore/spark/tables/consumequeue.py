@@ -14,7 +14,7 @@ from rmqcore.offline.queues.queues import find_queues, max_offset
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.tables.queues import QueueChoice
 from rmqcore.spark.tables.table import TableRead, batch_of, packed
-from rmqcore.units import LONG_MAX
+from rmqcore.vocabulary.units import LONG_MAX
 
 QUEUES_A_TASK = 64
 """Queues that a task reads from another filesystem, where the sizes of queues are not known beforehand."""

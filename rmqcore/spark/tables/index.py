@@ -20,7 +20,7 @@ from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.spark.rows.arrow_rows import MAX_MS
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.tables.table import TableRead, batch_of
-from rmqcore.units import INT_MAX
+from rmqcore.vocabulary.units import INT_MAX
 
 
 @dataclass(frozen=True)

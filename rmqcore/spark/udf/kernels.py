@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rmqcore import codec, compression, sysflag
+from rmqcore import codec
 from rmqcore._native.scan.value_columns import MAX_PROPERTIES_LEN, Values
+from rmqcore.codec import compression
 from rmqcore.errors import CompressionError, CompressionLibraryError
 from rmqcore.spark.runtime.workers import freeze_worker_heap
+from rmqcore.vocabulary import sysflag
 
 Mode = Literal["PERMISSIVE", "FAILFAST"]
 MAP = pa.map_(pa.string(), pa.string())
@@ -122,7 +124,7 @@ def _property_parts(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def decompress_body(bodies: pa.Array, sys_flags: pa.Array, mode: pa.Array = None) -> pa.Array:
-    """The plain body of each row, as `rmqcore.compression.decompress_body`.
+    """The plain body of each row, as `rmqcore.codec.compression.decompress_body`.
 
     A null body or flag gives null. In mode PERMISSIVE a body that cannot be decompressed gives null too.
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rmqcore.testing.verdict import hold
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 HEAD = struct.Struct("=4q")
 RANGE = struct.Struct("=2q")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import rmqcore
+from rmqcore.codec.message import Message
 from rmqcore.engine.store.store import MessageStore
-from rmqcore.message import Message
 from rmqcore.services import clean
 from rmqcore.testing.crash_check import Acked, body_of, number_of
 from rmqcore.testing.killed_writer import look, say

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqcore.rocketmq_versions import readable_records
+from rmqcore.vocabulary.rocketmq_versions import readable_records
 
 RELEASES = ("4.5.2", "4.9.8", "5.1.4", "5.3.2", "5.5.0", "5.5.1")
 VERIFIED = ("4.9.8",)

@@ -19,8 +19,8 @@ import rmqcore
 from rmqcore import Message
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.offline.fsck import fsck
-from rmqcore.rocketmq_versions import readable_records
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.rocketmq_versions import readable_records
+from rmqcore.vocabulary.status import PutMessageStatus
 
 PUTS = dose("RMQCORE_RELEASE_PUTS", test=400, verify=500, night=2500)
 OURS = PUTS // 4

@@ -11,8 +11,8 @@ import pytest
 from support.stores.built_store import BuiltStore
 
 import rmqcore
+from rmqcore.codec.message import MessageView
 from rmqcore.errors import NotAStoreError, SparkJobError
-from rmqcore.message import MessageView
 from rmqcore.spark import audit, find, run_audit, topic_stats
 from rmqcore.spark.runtime.failures import job_error
 from rmqcore.spark.runtime.tasks import collect, run_tasks, task_frame

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.stores.built_store import BuiltStore
 
 import rmqcore
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.offline.stats.buckets import (
     MAX_MS,
     bounds_of,

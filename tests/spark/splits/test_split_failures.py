@@ -18,7 +18,7 @@ from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.splits.split_start import record_starts, walk_to
 from rmqcore.spark.storage.locations import find_stores
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 PARTS = 20
 

@@ -31,7 +31,7 @@ from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport, check_chain, fits_together
 from rmqcore.spark.splits.split_start import NO_BOUNDARY, UNREAD, ask_boundary
 from rmqcore.testing import hostile_logs
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 SIZE = 1 << 20
 LARGEST = 16 * 1024

@@ -46,7 +46,7 @@ from rmqcore.spark.splits.store_end import find_end, pin_stores
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_pin import StorePin, parse_pins, pins_text
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 SIZING = Sizing(max_record_size=MAX_RECORD)
 WALK = replace(SIZING, split_mode="walk")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.oracle import strategies
 
 from rmqcore import codec, sysflag
-from rmqcore.compression import decompress_body
+from rmqcore.codec.compression import decompress_body
 from rmqcore.errors import CompressionError, CompressionLibraryError
 
 pa = pytest.importorskip("pyarrow")

@@ -20,8 +20,8 @@ import rmqcore
 from rmqcore import Message
 from rmqcore._native.threads.bell import Bell
 from rmqcore.engine.store.store import MessageStore
-from rmqcore.status import PutMessageStatus
 from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, make_message
+from rmqcore.vocabulary.status import PutMessageStatus
 
 HANG = 120  # seconds, after which a process that hangs says where it stands and ends
 

@@ -8,7 +8,7 @@ import json
 from json.encoder import encode_basestring as quote  # what json.dumps has for ensure_ascii=False
 from typing import Any
 
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 
 FIELDS = (
     "phy_offset",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from rmqcore.offline.log.log_files import LogBytes, LogFile
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 
 class BadSectors:

@@ -12,7 +12,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.store.offset_waiters import OffsetWaiters
 from rmqcore.errors import StoreFailedError
 from rmqcore.services.steps import CleanRound
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 
 class FakeRound(NamedTuple):

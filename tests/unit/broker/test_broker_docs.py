@@ -13,7 +13,7 @@ from support.places import ROOT
 
 from rmqcore.broker.handlers.admin.broker_settings import CHANGEABLE
 from rmqcore.broker.settings import BrokerSettings
-from rmqcore.broker_conf import java_name
+from rmqcore.config.broker_conf import java_name
 
 ROW = re.compile(r"^\| `(\w+)`( \*)? \| (?:`(.*)`)? \| .+ \|$", re.MULTILINE)
 

@@ -20,7 +20,7 @@ from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
-from rmqcore.system_topics import TRANS_HALF_TOPIC
+from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC
 
 HELD = 6  # SUSPEND and SUBSCRIPTION
 CHECK_MS = 30_000

@@ -14,13 +14,13 @@ from rmqcore._native.broker.send_kernel import BROKEN, MORE, PYTHON, Fed, SendKe
 from rmqcore.broker.quick_sends import QuickSends, answer_parts
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.thens import nothing
-from rmqcore.message import pack_host
+from rmqcore.codec.message import pack_host
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 HOST = pack_host("10.0.0.9:40000")
 TOPIC = TopicConfig("orders", 4, 4)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.sends import ADDRESS, Sender, send
 
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields

@@ -13,11 +13,11 @@ from support.sends import Sender, count_slices, send
 
 from rmqcore._native.put.put_result import refused_result
 from rmqcore.broker import schedule
+from rmqcore.codec.message import Message
 from rmqcore.engine.store.store import MessageStore
-from rmqcore.message import Message
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 SECOND = 1_000

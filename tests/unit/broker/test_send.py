@@ -16,13 +16,13 @@ from rmqcore._native.put.put_result import PutResult
 from rmqcore.broker.put_message import store_message
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.uniq_keys import UniqKeys
+from rmqcore.codec.message import Message
 from rmqcore.engine.log.commitlog import CommitLog
-from rmqcore.message import Message
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import LanguageCode, RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 MakeSender = Callable[..., Sender]
 BATCH = RequestCode.SEND_BATCH_MESSAGE

@@ -20,11 +20,15 @@ from rmqcore._native.put.put_result import refused_result
 from rmqcore.broker.transactions import half_walk
 from rmqcore.broker.transactions.messages import GROUP
 from rmqcore.codec import decode
+from rmqcore.codec.message import Message
 from rmqcore.errors import StoreFailedError
-from rmqcore.message import Message
 from rmqcore.remoting.codes import ResponseCode
-from rmqcore.status import PutMessageStatus
-from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.topics import (
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+)
 
 SECOND = 1_000
 CHECK = 30 * SECOND

@@ -15,7 +15,7 @@ from support.transactions import COMMIT, ROLLBACK, UNKNOWN, Transacting, end, en
 
 from rmqcore.broker.transactions.messages import GROUP
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.system_topics import TRANS_HALF_TOPIC
+from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC
 
 SECOND = 1_000
 MOST_ROUNDS = 60

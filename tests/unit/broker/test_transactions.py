@@ -16,14 +16,14 @@ from support.transactions import (
     end,
 )
 
-from rmqcore import sysflag
 from rmqcore._native.put.put_result import refused_result
 from rmqcore.broker.transactions import service as transactions
 from rmqcore.broker.transactions.messages import done_message, done_offsets
-from rmqcore.message import Message
+from rmqcore.codec.message import Message
 from rmqcore.remoting.codes import ResponseCode
-from rmqcore.status import PutMessageStatus
-from rmqcore.system_topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from rmqcore.vocabulary import sysflag
+from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
 SECOND = 1_000
 CHECK = 30 * SECOND

@@ -32,7 +32,7 @@ from rmqcore.cli.common.shown import (
 from rmqcore.cli.reports.report_table import ReportTable
 from rmqcore.cli.spark import find as spark_find
 from rmqcore.cli.spark import rows as spark_rows
-from rmqcore.message import MessageView
+from rmqcore.codec.message import MessageView
 
 WIDTHS = (60, 80, 120, 200)
 TOPIC = "%RETRY%order-payment-notification-group"

@@ -21,7 +21,7 @@ from support.cli.peak_memory import peak_kib
 
 import rmqcore as package
 from rmqcore import Message, codec
-from rmqcore.compression import PIECE, plain_pieces
+from rmqcore.codec.compression import PIECE, plain_pieces
 from rmqcore.errors import CompressionError, StoreFormatError
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.long_record import MOST_WHOLE

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("typer")
 
 from rmqcore.cli.common.times import format_time
-from rmqcore.times import parse_time
+from rmqcore.vocabulary.times import parse_time
 
 
 @pytest.fixture(params=["UTC", "Asia/Shanghai", "America/New_York"])

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcore import sysflag
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.pull_message import PullStatus, pull_request, pull_result
 from rmqcore.client.messages.send_message import one_batch, one_message
@@ -18,12 +17,13 @@ from rmqcore.client.messages.subscriptions import is_wanted, subscription
 from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.messages.validators import check_group, check_topic, check_topic_for_send
 from rmqcore.codec import decode_batch, decode_properties, encode, encode_batch, java_hash
+from rmqcore.codec.message import Message
 from rmqcore.errors import CompressionError, RequestError
-from rmqcore.message import Message
 from rmqcore.remoting.allocation import allocate_averagely
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import parse_fields
+from rmqcore.vocabulary import sysflag
 
 NOW_MS = 1_700_000_000_000
 QUEUE = MessageQueue("T", "b-a", 2)

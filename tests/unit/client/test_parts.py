@@ -14,8 +14,8 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.remote import Remote
 from rmqcore.client.routes import Routes, route_of_new_topic
 from rmqcore.codec import decode, encode
+from rmqcore.codec.message import Message
 from rmqcore.errors import NotReachedError
-from rmqcore.message import Message
 from rmqcore.remoting.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqcore.remoting.command import RemotingCommand
 

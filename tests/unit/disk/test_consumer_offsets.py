@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcore.data_version import DataVersion
 from rmqcore.disk import config_files
 from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from rmqcore.disk.paths import MAX_OFFSET, MAX_QUEUE_ID, StorePaths
+from rmqcore.vocabulary.data_version import DataVersion
 
 FASTJSON = """{
 \t"dataVersion":{

@@ -16,7 +16,7 @@ from rmqcore import Message, codec
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_kinds import RULES, dledger_folders, find_kinds, is_dledger_log
 from rmqcore.errors import CommitLogMissingError, NotAStoreError, StoreKindError
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 SIZES: dict[str, Any] = {
     "mapped_file_size_commit_log": 16 << 10,

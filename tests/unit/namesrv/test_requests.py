@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rmqcore.data_version import DataVersion
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.namesrv.route_table import LIVE_MS
 from rmqcore.namesrv.settings import NameServerSettings
@@ -17,6 +16,7 @@ from rmqcore.remoting.bodies.topic_configs import TopicConfig, TopicTable, encod
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
+from rmqcore.vocabulary.data_version import DataVersion
 
 TWO = {name: TopicConfig(name, 4, 4) for name in ("TBW102", "T1")}
 

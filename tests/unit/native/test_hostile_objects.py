@@ -26,8 +26,8 @@ from rmqcore._native.put.put_result import PutResult
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.get import GetResult
 from rmqcore._native.scan.batch import Batch
-from rmqcore.message import MessageView
-from rmqcore.status import PutMessageStatus
+from rmqcore.codec.message import MessageView
+from rmqcore.vocabulary.status import PutMessageStatus
 
 MADE_BY_THE_STORE = (MessageView, PutResult, GetResult, ConsumeQueue, Batch)
 

@@ -8,9 +8,9 @@ import pytest
 from support.oracle import records as oracle
 from support.places import ROOT
 
-from rmqcore import sysflag
 from rmqcore._native.format import layout
 from rmqcore.config import MessageStoreConfig
+from rmqcore.vocabulary import sysflag
 
 TYPED_IN = {
     "a magic": r"0x(?:DAA320A[7B]|CBD43194)|-?(?:626843481|626843477|875286124)|\\xda\\xa3",

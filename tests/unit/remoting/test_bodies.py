@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.heartbeat import Heartbeat, encode_heartbeat, parse_heartbeat
 from rmqcore.remoting.bodies.routes import BrokerData, parse_cluster_info, parse_route
@@ -24,6 +23,7 @@ from rmqcore.remoting.bodies.topic_configs import (
     parse_data_version,
     parse_registration,
 )
+from rmqcore.vocabulary.data_version import DataVersion
 
 
 def registered(body: bytes, *, version: int = 513, compressed: bool = False) -> TopicTable:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.doses import dose
 
-from rmqcore import java_json
 from rmqcore.errors import RequestError
-from rmqcore.java_json import MOST_LETTERS, PIECE, parse_json
 from rmqcore.remoting.bodies.json_object import encode_json, encode_long_json, parse_body
+from rmqcore.vocabulary import java_json
+from rmqcore.vocabulary.java_json import MOST_LETTERS, PIECE, parse_json
 
 DEPTH = 8
 ODD = ('"', "[", "]", "}", ",", "1", ":", "")

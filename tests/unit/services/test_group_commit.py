@@ -11,7 +11,7 @@ from support.stores.fake_store import FakeStore
 
 from rmqcore.errors import StoreClosedError, StoreFailedError
 from rmqcore.services import Services
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 Running = Callable[..., tuple[FakeStore, Services]]
 LONG = 20_000  # milliseconds

@@ -13,7 +13,7 @@ from support.eventually import eventually
 from support.stores.fake_store import FakeStore
 
 from rmqcore.services import Services
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 Running = Callable[..., tuple[FakeStore, Services]]
 LONG = 600_000  # milliseconds

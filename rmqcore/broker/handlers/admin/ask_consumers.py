@@ -14,11 +14,11 @@ from rmqcore.broker.handlers.in_background import when_warm
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.codec import parse_msg_id
 from rmqcore.errors import RequestError
-from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
 from rmqcore.remoting.bodies.queue_tables import encode_consumer_status, parse_queue_numbers
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.vocabulary.java_json import shown_value
 
 ASK_TIMEOUT_MS = 10_000
 STATUS_TIMEOUT_MS = 5_000

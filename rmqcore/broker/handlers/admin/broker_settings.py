@@ -11,11 +11,11 @@ from dataclasses import fields, replace
 
 from rmqcore.broker.call import Call
 from rmqcore.broker.settings import parse_settings
-from rmqcore.broker_conf import java_name, parse_properties
-from rmqcore.data_version import DataVersion
+from rmqcore.config.broker_conf import java_name, parse_properties
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.vocabulary.data_version import DataVersion
 
 CHANGEABLE = frozenset(
     {

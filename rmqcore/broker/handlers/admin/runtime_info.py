@@ -19,7 +19,7 @@ from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import OUR_VERSION, RequestCode
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.vocabulary.topics import SCHEDULE_TOPIC
 
 VERSION = "V5_5_0"
 SPANS_S = 10, 60, 600

@@ -20,7 +20,7 @@ from rmqcore.engine.recovery.index.log_look import LogLook
 from rmqcore.engine.recovery.index.signs import IndexDamage, find_signs
 from rmqcore.engine.recovery.scan import Progress
 from rmqcore.engine.recovery.thoroughness import IndexThoroughness
-from rmqcore.report import Report
+from rmqcore.shown.report import Report
 
 
 @dataclass(frozen=True, slots=True)

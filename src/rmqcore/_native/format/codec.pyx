@@ -203,7 +203,7 @@ cdef class MessageView:
 
     @property
     def sys_flag(self):
-        """SYSFLAG, see `rmqcore.sysflag`."""
+        """SYSFLAG, see `rmqcore.vocabulary.sysflag`."""
         return self.rec.sys_flag
 
     @property
@@ -322,7 +322,7 @@ cdef class MessageView:
             The bytes are not what SYSFLAG says, the plain body is larger than `max_size`, or the extra
             ``rmqcore[compress]`` that LZ4 and ZSTD need is not installed.
         """
-        from rmqcore.compression import DEFAULT_MAX_SIZE, decompress_body
+        from rmqcore.codec.compression import DEFAULT_MAX_SIZE, decompress_body
 
         return decompress_body(self.body, self.rec.sys_flag, DEFAULT_MAX_SIZE if max_size is None else max_size)
 

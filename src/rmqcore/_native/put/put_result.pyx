@@ -10,7 +10,7 @@ from rmqcore._native.format.sealed cimport seal
 import numpy as np
 
 from rmqcore.errors import PutFailedError
-from rmqcore.status import PutMessageStatus, meaning
+from rmqcore.vocabulary.status import PutMessageStatus, meaning
 
 # The status of each code RMQ_PUT_* of append.h.
 STATUSES = (

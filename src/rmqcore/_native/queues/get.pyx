@@ -16,7 +16,7 @@ from rmqcore._native.queues.tag_filter cimport TagFilter, holds_code
 from rmqcore._native.format.sealed cimport seal
 
 from rmqcore._native.queues.tag_filter import LAST_EXT_ADDRESS as _LAST_EXT_ADDRESS
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 cdef extern from *:
     """

@@ -19,7 +19,7 @@ from rmqcore.engine.store import store_state
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import TooManyFilesError
 from rmqcore.remoting.codes import ResponseCode
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 GONE = OSError(errno.EIO, "Input/output error", "/data/store/commitlog/0")
 FREE = Ports(broker=0, namesrv=None)

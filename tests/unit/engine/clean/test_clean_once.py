@@ -20,7 +20,7 @@ from rmqcore.disk.durable import delete_file, sync_directory
 from rmqcore.engine.clean import cleaner, disks
 from rmqcore.errors import PutFailedError, StoreClosedError, StoreFailedError
 from rmqcore.offline.fsck import fsck
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 FILE_SIZE = 64 << 10
 HOUR_MS = 3_600_000

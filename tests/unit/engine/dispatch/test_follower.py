@@ -27,9 +27,9 @@ from rmqcore._native.threads.bell import Bell
 from rmqcore.engine.dispatch import dispatcher as dispatch
 from rmqcore.errors import StoreFailedError
 from rmqcore.offline.fsck import fsck
-from rmqcore.sysflag import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rmqcore.testing.crash_check import TINY
 from rmqcore.testing.recovery_check import contents, errors_of
+from rmqcore.vocabulary.sysflag import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
 STEPS: dict[str, Any] = {
     "services": False,

@@ -24,7 +24,7 @@ from rmqcore._native.put.message_fill import encoded_size
 from rmqcore._native.put.put_result import STATUSES
 from rmqcore.disk.paths import file_name
 from rmqcore.errors import PutFailedError
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 FILE_SIZE = 8192
 NOW = 1_700_000_000_000

@@ -13,7 +13,7 @@ from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.errors import StoreFormatError
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 SIZE = 4096
 

@@ -23,7 +23,7 @@ from rmqcore.engine.log import log_space
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.log.log_space import FileStep
 from rmqcore.engine.log.mapped_files import create_mapped_file
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 SIZE = 1 << 20
 PIECE = 100 << 10

@@ -11,7 +11,7 @@ from support.stores.flipped_record import SIZES, flipped
 import rmqcore
 from rmqcore import Message
 from rmqcore.cli import main
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 QUEUEID = 12
 FLIPS = {

@@ -19,8 +19,8 @@ from support.oracle import records as oracle
 from support.stores.built_store import QUEUE_ENTRIES, BuiltStore
 from support.stores.index_batches import quick_folder
 
-from rmqcore.broker_conf import snake_case
 from rmqcore.config import MessageStoreConfig
+from rmqcore.config.broker_conf import snake_case
 from rmqcore.disk import checkpoint as checkpoint_module
 from rmqcore.disk.checkpoint import CheckpointFile, StoreCheckpoint, read_checkpoint
 from rmqcore.disk.log_window import WholeFile

@@ -12,7 +12,7 @@ import rmqcore
 from rmqcore import Message
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.errors import StoreFailedError
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 SMALL: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16}
 MOST_SECONDS = 60

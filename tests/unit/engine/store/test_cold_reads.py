@@ -14,7 +14,7 @@ from rmqcore import Message
 from rmqcore._native.queues.get import GetResult
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.engine.store.store import MessageStore
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 FILE_SIZE = 1 << 20
 COUNT = 1000  # 8 KiB each, 129 a file

@@ -15,11 +15,11 @@ from support.eventually import eventually
 
 import rmqcore
 from rmqcore import Message, MessageStore, MessageStoreConfig
+from rmqcore.config.unused import UnusedSettingWarning
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.store.put_waits import replicas_needed
 from rmqcore.errors import PutFailedError, StoreFailedError
-from rmqcore.status import PutMessageStatus as Status
-from rmqcore.unused_settings import UnusedSettingWarning
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 SMALL: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16}
 WAITS: dict[str, Any] = {"broker_role": "SYNC_MASTER", "in_sync_replicas": 2}

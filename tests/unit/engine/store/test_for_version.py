@@ -11,7 +11,7 @@ import pytest
 import rmqcore
 from rmqcore import Message, MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 SIZES: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 16,

@@ -25,7 +25,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.errors import StoreFormatError
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 FILE_SIZE = 1 << 16
 CONFIG = MessageStoreConfig()

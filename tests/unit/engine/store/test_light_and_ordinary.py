@@ -13,7 +13,7 @@ from rmqcore import Message
 from rmqcore.engine.dispatch import dispatcher
 from rmqcore.errors import StoreClosedError
 from rmqcore.offline.fsck import fsck
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 SETTINGS: dict[str, Any] = {
     "services": False,

@@ -16,7 +16,7 @@ from rmqcore.codec import java_hash
 from rmqcore.engine.dispatch.arrivals import Arrival
 from rmqcore.errors import StoreClosedError
 from rmqcore.services.wakeups import Wakeups
-from rmqcore.sysflag import TRANSACTION_PREPARED
+from rmqcore.vocabulary.sysflag import TRANSACTION_PREPARED
 
 SMALL: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 14,

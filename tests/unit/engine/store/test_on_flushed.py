@@ -13,7 +13,7 @@ import rmqcore
 from rmqcore import Message
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.errors import StoreClosedError, StoreFailedError
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 SMALL: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16}
 MODES = ("ASYNC_FLUSH", "SYNC_FLUSH")

@@ -15,7 +15,7 @@ import rmqcore
 from rmqcore import Message, MessageStore
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.errors import StoreClosedError, StoreFailedError
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 HOUR = 3_600_000  # milliseconds
 SMALL: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 import rmqcore
 from rmqcore import Message
 from rmqcore.engine.log.commitlog import CommitLog
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 SYNC: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16, "flush_disk_type": "SYNC_FLUSH"}
 WAITS: dict[str, Any] = {"broker_role": "SYNC_MASTER", "in_sync_replicas": 2, "slave_timeout": 1}

@@ -16,7 +16,7 @@ from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.engine.store.store_put import StorePut
 from rmqcore.errors import PutFailedError
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 REFUSED = [
     (

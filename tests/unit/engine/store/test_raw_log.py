@@ -16,7 +16,7 @@ from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import CorruptMessageError, DiskFullError, StoreClosedError, StoreFailedError
 from rmqcore.offline.fsck import fsck
-from rmqcore.status import PutMessageStatus
+from rmqcore.vocabulary.status import PutMessageStatus
 
 FILE_SIZE = 4096
 SMALL: dict[str, Any] = {

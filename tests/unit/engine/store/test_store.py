@@ -23,7 +23,7 @@ from rmqcore.errors import (
     StoreFormatError,
     StoreLockedError,
 )
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 SMALL: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 16,

@@ -11,8 +11,8 @@ from support.stores.golden_stores import CLEAN, CRASHED, config_of, manifest_of
 import rmqcore
 from rmqcore.maintenance.salvage.salvage import salvage
 from rmqcore.offline.fsck import fsck
-from rmqcore.sysflag import has_queue_entry
 from rmqcore.testing.strangers import fingerprint
+from rmqcore.vocabulary.sysflag import has_queue_entry
 
 
 def known_of(store: Path) -> list[Known]:

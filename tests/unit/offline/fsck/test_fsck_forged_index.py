@@ -14,7 +14,7 @@ import pytest
 import rmqcore
 from rmqcore._native.format.layout import INDEX_HEADER_SIZE
 from rmqcore.codec import index_key_hash
-from rmqcore.message import Message
+from rmqcore.codec.message import Message
 from rmqcore.offline.fsck import fsck
 
 SLOTS, KEYS = 1000, 20_000

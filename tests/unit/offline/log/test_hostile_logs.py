@@ -17,7 +17,7 @@ from rmqcore.disk import log_window
 from rmqcore.disk.log_window import WINDOW, LogWindow
 from rmqcore.testing import hostile_logs
 from rmqcore.testing.hostile_logs import HOLE, SHAPES, write_log, write_sparse_log
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 SIZE = 3 << 20
 FREE = 1 << 20

@@ -19,9 +19,9 @@ import pytest
 from rmqcore import codec
 from rmqcore._native.format.layout import CRC_MASK, REC_BODYCRC, body_pos
 from rmqcore._native.scan.batch import ColumnList
+from rmqcore.codec.message import Message, MessageView
 from rmqcore.disk.paths import StorePaths
 from rmqcore.maintenance.rebuild.rebuild import rebuild
-from rmqcore.message import Message, MessageView
 from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.log import long_record, window

@@ -13,7 +13,7 @@ import rmqcore
 from rmqcore import codec
 from rmqcore.cli import main
 from rmqcore.offline.fsck import fsck
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 ARCHIVE = Path(__file__).parents[3] / "conformance" / "batch-queues.tar.xz"
 """A small store of RocketMQ 5.5.0: BatchT has the queues 0 (61 messages in 9 records) and 1 (94 messages)."""

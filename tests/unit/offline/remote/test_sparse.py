@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqcore.offline.remote.sparse import write_sparse
-from rmqcore.units import PAGE
+from rmqcore.vocabulary.units import PAGE
 
 PAGES = st.lists(
     st.sampled_from([b"\0" * PAGE, b"x" * PAGE, b"\0" * (PAGE - 1) + b"y"]), max_size=12

@@ -15,7 +15,7 @@ from rmqcore import Message, StoreReader
 from rmqcore.errors import RocksdbError, RocksdbMissingError
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.queues.queues import queue_of
-from rmqcore.status import GetMessageStatus
+from rmqcore.vocabulary.status import GetMessageStatus
 
 SIZES: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 13,

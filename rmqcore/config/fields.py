@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rmqcore.errors.arguments import SettingError
-from rmqcore.rocketmq_versions import parse_version
-from rmqcore.units import DAY_MS, HOUR_MS, INT_MAX, LONG_MAX, MINUTE_MS, SECOND_MS
+from rmqcore.vocabulary.rocketmq_versions import parse_version
+from rmqcore.vocabulary.units import DAY_MS, HOUR_MS, INT_MAX, LONG_MAX, MINUTE_MS, SECOND_MS
 
 CHOICES = {
     "flush_disk_type": ("ASYNC_FLUSH", "SYNC_FLUSH"),

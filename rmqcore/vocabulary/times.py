@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from rmqcore.errors.near_names import nearest
-from rmqcore.units import DAY_MS, EPOCH, HOUR_MS, LONG_MAX, MINUTE_MS, SECOND_MS, WEEK_MS
+from rmqcore.vocabulary.units import DAY_MS, EPOCH, HOUR_MS, LONG_MAX, MINUTE_MS, SECOND_MS, WEEK_MS
 
 ACCEPTED = "epoch milliseconds, ISO 8601 (2026-11-21T08:00:00+08:00) or yyyy-MM-dd#HH:mm:ss:SSS"
 ACCEPTED_BY_A_CLOCK = f"now, today, yesterday, a time ago (30s 5m 1h 2d 1w 1h30m), a time of today (09:30), {ACCEPTED}"

@@ -12,9 +12,9 @@ from support.places import ROOT
 
 import rmqcore
 from rmqcore import MessageStoreConfig
-from rmqcore.broker_conf import java_name
-from rmqcore.config_values import NOT_IN_JAVA
-from rmqcore.unused_settings import LEFT_TO_JAVA, NOT_SERVED_KEYS, REFUSED_KEYS, UNUSED
+from rmqcore.config.broker_conf import java_name
+from rmqcore.config.fields import NOT_IN_JAVA
+from rmqcore.config.unused import LEFT_TO_JAVA, NOT_SERVED_KEYS, REFUSED_KEYS, UNUSED
 
 PAGE = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
 FIELDS = {f.name: f.default for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"}
@@ -77,7 +77,7 @@ def lies(name: str) -> Iterator[str]:
         if line.does != f"**nothing** (warning): {UNUSED[name]}":
             yield f"{name}: it does nothing: {UNUSED[name]}"
         if READERS[name]:
-            yield f"{name}: {READERS[name]} read it: take it out of rmqcore/unused_settings.py"
+            yield f"{name}: {READERS[name]} read it: take it out of rmqcore/config/unused.py"
     else:
         if line.does.startswith("**"):
             yield f"{name}: it is not without use"

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rmqcore.report import Report
 from rmqcore.shown.html_tables import SHOWN_ROWS, SHOWN_TEXT, shown
+from rmqcore.shown.report import Report
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from rmqcore._native.format.layout import (
     DEFAULT_SLOTS,
     index_file_size,
 )
-from rmqcore.broker_conf import (
+from rmqcore.config.broker_conf import (
     describe_unknown,
     field_of,
     java_name,
@@ -24,14 +24,14 @@ from rmqcore.broker_conf import (
     read_properties,
     wrong_in_file,
 )
-from rmqcore.broker_keys import IGNORED_KEYS
-from rmqcore.config_values import PATHS, check_extra, check_value, parse_delay_levels
+from rmqcore.config.broker_keys import IGNORED_KEYS
+from rmqcore.config.fields import PATHS, check_extra, check_value, parse_delay_levels
+from rmqcore.config.unused import UNUSED, warn_unused
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
-from rmqcore.report import Report
 from rmqcore.shown.html_tables import values_html
-from rmqcore.units import INT_MAX
-from rmqcore.unused_settings import UNUSED, warn_unused
+from rmqcore.shown.report import Report
+from rmqcore.vocabulary.units import INT_MAX
 
 
 @dataclass(frozen=True, kw_only=True)

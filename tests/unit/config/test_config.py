@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from rmqcore._native.format.codec import DEFAULT_DELAY_LEVELS
-from rmqcore.broker_conf import java_name, parse_properties, snake_case
-from rmqcore.broker_keys import IGNORED_KEYS
 from rmqcore.config import MessageStoreConfig
-from rmqcore.config_values import parse_delay_levels
+from rmqcore.config.broker_conf import java_name, parse_properties, snake_case
+from rmqcore.config.broker_keys import IGNORED_KEYS
+from rmqcore.config.fields import parse_delay_levels
+from rmqcore.config.unused import UnusedSettingWarning
 from rmqcore.errors.arguments import SettingError
-from rmqcore.unused_settings import UnusedSettingWarning
 
 FIELDS = [f.name for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"]
 

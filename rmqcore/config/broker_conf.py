@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
-from rmqcore.broker_keys import IGNORED_KEYS
+from rmqcore.config.broker_keys import IGNORED_KEYS
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 

@@ -180,3 +180,19 @@ def test_the_tuples_are_named(kind: Any, fields: tuple[str, ...]) -> None:
 def test_the_client_and_the_package_use_the_same_objects() -> None:
     assert rmqcore.MessageView is codec.MessageView
     assert rmqcore.codec is codec
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("rmqcore.message", "Message"),
+        ("rmqcore.status", "PutMessageStatus"),
+        ("rmqcore.sysflag", "COMPRESSED"),
+        ("rmqcore.config", "MessageStoreConfig"),
+        ("rmqcore.errors", "StoreError"),
+    ],
+)
+def test_programs_import_the_public_modules_by_their_names(name: str, what: str) -> None:
+    """In a fresh interpreter and as the first import: the modules themselves lie in rooms of the package."""
+    program = f"from {name} import {what}; import {name} as module; assert module.{what} is {what}"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -14,8 +14,8 @@ import pytest
 
 import rmqcore
 from rmqcore import Message, MessageStoreConfig
-from rmqcore.config_values import parse_hours
-from rmqcore.unused_settings import LEFT_TO_JAVA, UNUSED, UnusedSettingWarning
+from rmqcore.config.fields import parse_hours
+from rmqcore.config.unused import LEFT_TO_JAVA, UNUSED, UnusedSettingWarning
 
 FIELDS = {f.name: f for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"}
 SEEN = 4711

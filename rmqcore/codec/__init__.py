@@ -34,7 +34,7 @@ from rmqcore._native.put.encode import (
     encode_properties,
 )
 from rmqcore._native.scan import scan as _scan
-from rmqcore.scan_result import ScanBatches, ScanResult, end_of_scan
+from rmqcore.codec.scan_result import ScanBatches, ScanResult, end_of_scan
 
 if TYPE_CHECKING:
     import numpy as np

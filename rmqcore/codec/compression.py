@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from rmqcore import sysflag
 from rmqcore.errors import CompressionError, CompressionLibraryError
+from rmqcore.vocabulary import sysflag
 
 DEFAULT_MAX_SIZE = 256 * 1024 * 1024
 """In bytes. Java's clients refuse to send more than 4 MiB; this limit only stops a decompression bomb."""
