@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+import xml.etree.ElementTree as ET
 
 from support.places import ROOT
 
@@ -39,3 +41,18 @@ def test_the_page_names_every_room() -> None:
 def test_every_package_says_what_lives_there() -> None:
     for path in (ROOT / "rmqcore").rglob("__init__.py"):
         assert path.read_text(encoding="utf-8").startswith('"""'), path
+
+
+def test_the_picture_is_what_the_contracts_say() -> None:
+    """A stale picture is drawn anew by: python scripts/architecture.py."""
+    script = runpy.run_path(str(ROOT / "scripts" / "architecture.py"))
+    assert script["PICTURE"].read_text(encoding="utf-8") == script["picture"]()
+
+
+def test_the_picture_shows_every_package_at_the_top() -> None:
+    picture = ET.parse(ROOT / "docs" / "img" / "architecture.svg")
+    shown = {"".join(part.itertext()) for part in picture.iter("{http://www.w3.org/2000/svg}text")}
+    packages = [path.parent for path in (ROOT / "rmqcore").glob("*/__init__.py")]
+    names = {f"rmqcore/{path.name}/" for path in packages if path.name != "_native"}
+    assert len(names) > 15
+    assert names - shown == set()
