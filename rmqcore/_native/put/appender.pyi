@@ -55,5 +55,11 @@ class Appender:
     def put_many(
         self, messages: list[Message]
     ) -> tuple[
-        NDArray[np.int8], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int, str | None
+        NDArray[np.int8],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        int,
+        int,
+        str | None,
     ]: ...

@@ -37,22 +37,23 @@ class PutManyResult:
     store_timestamps_ms: NDArray[np.int64]
     end_offset: int = 0
     """CommitLog offset at or behind the end of the last record stored; 0: nothing was stored."""
+    refused_at: int = -1
+    """Index of the first message, or Arrow row, that makes none or breaks a limit; -1 without one."""
     refusal: str | None = None
-    """What is wrong with the first message, or Arrow row, that makes none or breaks a limit: the place, the limit, what was
-    found, and the setting."""
+    """What is wrong with that message: its index, the limit, what was found, and the setting."""
 
     @classmethod
     def of_results(cls, results: list[PutResult]) -> PutManyResult:
         """Gather the answers of single puts."""
+        refused_at = next((at for at, result in enumerate(results) if not result.stored), -1)
         return cls(
             np.array([result.status for result in results], dtype=object),
             np.array([result.phy_offset for result in results], dtype=np.int64),
             np.array([result.queue_offset for result in results], dtype=np.int64),
             np.array([result.store_timestamp_ms for result in results], dtype=np.int64),
             max((r.phy_offset + r.msg_size for r in results if r.stored), default=0),
-            next(
-                (f"message {at}: {r.reason}" for at, r in enumerate(results) if not r.stored), None
-            ),
+            refused_at,
+            f"message {refused_at}: {results[refused_at].reason}" if refused_at >= 0 else None,
         )
 
     @classmethod
@@ -63,11 +64,20 @@ class PutManyResult:
         queue_offsets: NDArray[np.int64],
         store_timestamps_ms: NDArray[np.int64],
         end_offset: int,
-        refusal: str | None = None,
+        refused_at: int,
+        refusal: str | None,
     ) -> PutManyResult:
         """Make a result of what the native append answers."""
         statuses = _STATUS_OF_CODE[codes]
-        return cls(statuses, phy_offsets, queue_offsets, store_timestamps_ms, end_offset, refusal)
+        return cls(
+            statuses,
+            phy_offsets,
+            queue_offsets,
+            store_timestamps_ms,
+            end_offset,
+            refused_at,
+            refusal,
+        )
 
     def with_status(self, status: PutMessageStatus) -> PutManyResult:
         """Return the same result, with another status for every message that was stored."""
@@ -90,10 +100,8 @@ class PutManyResult:
             return
         place = bad[0]
         status = self.statuses[place]
-        told = self.refusal is not None and self.refusal.startswith(
-            (f"message {place}:", f"row {place}:", f"row {place},")
-        )
-        reason = self.refusal if told else f"message {place}: {meaning(status)}"
+        status_alone = f"message {place}: {meaning(status)}"
+        reason = self.refusal if place == self.refused_at else status_alone
         raise PutFailedError(status.name, bool(self.phy_offsets[place] >= 0), reason)
 
     def _repr_html_(self) -> str:

@@ -107,9 +107,12 @@ class StorePut:
         """Append the rows of Arrow data in order."""
         if self._takes_none:
             _refuse(self._state).raise_for_status()
-        codes, phy_offsets, queue_offsets, times, refusal = put_arrow(self._appender, data)
+        codes, phy_offsets, queue_offsets, times, refused_at, refusal = put_arrow(
+            self._appender, data
+        )
+        end_offset = self._appender.max_phy_offset
         result = PutManyResult.of_codes(
-            codes, phy_offsets, queue_offsets, times, self._appender.max_phy_offset, refusal
+            codes, phy_offsets, queue_offsets, times, end_offset, refused_at, refusal
         )
         return self._wait_many(result)
 

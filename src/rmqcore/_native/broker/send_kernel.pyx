@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from rmqcore._native.kernels cimport *
-from rmqcore._native.put.appender cimport BRIEF, Appender
+from rmqcore._native.put.appender cimport BRIEF, TAKEN, Appender
 
 cdef extern from "broker/send.h" nogil:
     enum:
@@ -300,7 +300,7 @@ cdef class SendKernel:
         """Append a group; whether all of it is stored. `at` moves behind the frames that are."""
         cdef rmq_send *s = &self.s
         cdef size_t done = 0, i, end = s.frames[0 if s.whole else s.count - 1].end
-        if self.appender.refused is not None:  # Python is told why
+        if self.appender.puts != TAKEN:  # Python is told why
             return False
         self.appender.append(s.puts, s.count, s.whole, s.total <= BRIEF, &done)
         at[0] = rmq_send_settle(s, at[0], done)

@@ -11,6 +11,11 @@ cdef enum:
     # GIL back from another thread.
     BRIEF = 128 * 1024
 
+cdef enum Puts:
+    TAKEN
+    PAUSED  # refused with a status
+    ENDED  # refused with an error, for good
+
 
 cdef class Appender:
     cdef rmq_log *log
@@ -18,7 +23,9 @@ cdef class Appender:
     cdef bint can_fill  # `filling` is made
     cdef readonly MappedFile file  # what log.base points into
     cdef readonly MappedFile next_file
-    cdef object clock, make_room, refused
+    cdef object clock, make_room
+    cdef Puts puts
+    cdef object raise_ended  # where puts are ENDED: raises what ended them
     cdef Calls calls
     cdef unsigned long clock_caller  # the thread that reads the injected clock, with the C lock held; else 0
     cdef object on_append, on_low_space

@@ -30,13 +30,6 @@ choose_crc32()
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
-def _paused():
-    """`refused` while puts are paused: it does not raise, unlike what ends puts for good."""
-
-
-cdef object PAUSED = _paused
-
-
 @cython.final
 cdef class Appender:
     """The writing end of a CommitLog.
@@ -157,7 +150,8 @@ cdef class Appender:
         Nothing is stored ahead of the log any more either: another store may open the files next.
         """
         with cython.critical_section(self):
-            self.refused = refuse
+            self.raise_ended = refuse
+            self.puts = ENDED
         if self.clock_caller and self.clock_caller == PyThread_get_thread_ident():
             rmq_log_stop(self.log)  # this thread has the lock, further down its stack
             return
@@ -170,17 +164,18 @@ cdef class Appender:
     def pause(self, bint paused):
         """Answer all puts that begin from now on with SERVICE_NOT_AVAILABLE, or take them again; a stop is for good."""
         with cython.critical_section(self):
-            if self.refused is None or self.refused is PAUSED:
-                self.refused = PAUSED if paused else None
+            if self.puts != ENDED:
+                self.puts = PAUSED if paused else TAKEN
 
     def release(self):
         """Let go of the files, for good: no put is taken after it."""
-        self.stop(self.refused)
+        self.stop(self.raise_ended)
         self.file = self.next_file = None
 
     def forbid(self, refuse):
         """End all puts in a forked child, without the lock: a thread that does not exist here may hold it."""
-        self.refused = refuse
+        self.raise_ended = refuse
+        self.puts = ENDED
         self.forbidden = True
 
     cdef int64_t exchange(self, str topic, int32_t queue_id, int64_t expected, int64_t value) except? -1:
@@ -265,13 +260,13 @@ cdef class Appender:
         return 0
 
     cdef int refuse(self) except -1:
-        self.refused()
+        self.raise_ended()
         raise AssertionError("a refusal raises")
 
     cdef PutResult refusal(self):
         """The answer of a put that is not even tried: puts are paused. Where they have ended for good this raises."""
-        if self.refused is not None:
-            self.refused()
+        if self.puts == ENDED:
+            self.refuse()
         return refused_code(RMQ_PUT_SERVICE_NOT_AVAILABLE)
 
     cdef int append_held(self, rmq_put *puts, size_t n, bint whole, int64_t *now, size_t *done, list light) except -1:
@@ -361,7 +356,7 @@ cdef class Appender:
         # Held: a thread may change the message.
         cdef object topic = (<Message> message).topic
         cdef object body = (<Message> message).body
-        if self.refused is not None:
+        if self.puts != TAKEN:
             return self.refusal()
         if body is None:
             return refused_code(RMQ_PUT_MESSAGE_ILLEGAL, no_body())
@@ -406,7 +401,7 @@ cdef class Appender:
         cdef rmq_put *put = chunk.puts
         cdef size_t done = 0
         cdef int code
-        if self.refused is not None:
+        if self.puts != TAKEN:
             return self.refusal()
         chunk.add(message)
         if put.status == RMQ_PUT_WAITING:
@@ -423,7 +418,7 @@ cdef class Appender:
         """Append messages of one topic and queue, all or nothing; see MessageStore.put_batch."""
         cdef Py_ssize_t count = len(messages)
         cdef PutChunk chunk
-        if self.refused is not None:
+        if self.puts != TAKEN:
             return self.refusal()
         check_batch(messages)
         chunk = self.take_chunk() if count <= CHUNK else batch_chunk(self.log, self.append_prop_crc, messages)
@@ -464,16 +459,18 @@ cdef class Appender:
         -------
         tuple
             Arrays of int8 status codes (indexes of `STATUSES`), int64 phy offsets and queue offsets (-1: not stored), int64 store
-            timestamps; where the last record ends, 0 when nothing was stored; and why the first message that breaks a limit does.
+            timestamps; where the last record ends, 0 when nothing was stored; the place of the first message that breaks a limit,
+            -1 without one, and why it does.
         """
         cdef Py_ssize_t count = len(messages), at = 0, i, place = 0
         cdef size_t settled = 0
         cdef int64_t end_offset = 0
         cdef int code
+        cdef Py_ssize_t refused_at = -1
         cdef str refusal = None
-        if self.refused is not None:
+        if self.puts != TAKEN:
             self.refusal()
-            return *unstored_rows(count, RMQ_PUT_SERVICE_NOT_AVAILABLE), end_offset, None
+            return *unstored_rows(count, RMQ_PUT_SERVICE_NOT_AVAILABLE), end_offset, refused_at, None
         codes, phy_offsets, queue_offsets, timestamps = unstored_rows(count, RMQ_PUT_CREATE_MAPPED_FILE_FAILED)
         cdef int8_t[::1] code_of = codes
         cdef int64_t[::1] phy_offset_of = phy_offsets
@@ -495,9 +492,9 @@ cdef class Appender:
                     queue_offset_of[place + i] = chunk.puts[i].msg.queue_offset
                     timestamp_of[place + i] = chunk.puts[i].msg.store_timestamp
                     end_offset = chunk.puts[i].msg.phy_offset + chunk.puts[i].msg_size
-                elif refusal is None:
-                    reason = chunk.reason(i)
-                    refusal = None if reason is None else f"message {place + i}: {reason}"
+                elif refused_at < 0 and (reason := chunk.reason(i)) is not None:
+                    refused_at = place + i
+                    refusal = f"message {refused_at}: {reason}"
             if settled < <size_t> chunk.count:
                 if code == RMQ_A_STOPPED:
                     codes[place + <Py_ssize_t> settled:] = RMQ_PUT_SERVICE_NOT_AVAILABLE
@@ -506,7 +503,7 @@ cdef class Appender:
         else:
             codes[at:] = RMQ_PUT_MESSAGE_ILLEGAL  # somebody has taken them out of the list
         self.give_chunk(chunk)
-        return codes, phy_offsets, queue_offsets, timestamps, end_offset, refusal
+        return codes, phy_offsets, queue_offsets, timestamps, end_offset, refused_at, refusal
 
     cdef PutChunk take_chunk(self):
         """The chunk of an earlier call, or a new one: a MiB from the system costs more than a small call."""

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int8_t, int64_t
 
-from rmqcore._native.put.appender cimport Appender
+from rmqcore._native.put.appender cimport TAKEN, Appender
 from rmqcore._native.put.arrow_rows cimport ArrowRows, describe_refusal, rows_of
 from rmqcore._native.kernels cimport (
     RMQ_A_STOPPED, RMQ_PUT_BATCH_TOPIC, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, RMQ_PUT_SERVICE_NOT_AVAILABLE,
@@ -13,13 +13,14 @@ from rmqcore._native.put.put_result cimport put_reason, unstored_rows
 import numpy as np
 
 
-cdef str put_rows(Appender appender, ArrowRows rows, list parts):
-    """Append all batches, or as many as the store takes; give why the first row that makes no message does not."""
+cdef tuple put_rows(Appender appender, ArrowRows rows, list parts):
+    """Append all batches, or as many as the store takes; return the number of the first row that makes no message, and why."""
     cdef rmq_put *puts = rows.puts
     cdef rmq_log *log = appender.log
     cdef int64_t at, n, i
     cdef size_t settled
     cdef int code = 0
+    cdef int64_t refused_at = -1
     cdef str refusal = None
     cdef int8_t[::1] code_of
     cdef int64_t[::1] phy_offset_of, queue_offset_of, timestamp_of
@@ -44,20 +45,20 @@ cdef str put_rows(Appender appender, ArrowRows rows, list parts):
                     phy_offset_of[at + i] = puts[i].msg.phy_offset
                     queue_offset_of[at + i] = puts[i].msg.queue_offset
                     timestamp_of[at + i] = puts[i].msg.store_timestamp
-                elif puts[i].status == RMQ_PUT_BATCH_TOPIC and refusal is None:
-                    refusal = f"row {rows.before + at + i}: {put_reason(log, &puts[i])}"
+                elif puts[i].status == RMQ_PUT_BATCH_TOPIC and refused_at < 0:
+                    refused_at = rows.before + at + i
+                    refusal = f"row {refused_at}: {put_reason(log, &puts[i])}"
             i = rows.scratch.state.refusal.row - at
-            if rows.scratch.state.refusal.code != 0 and refusal is None and 0 <= i < n:
+            if rows.scratch.state.refusal.code != 0 and refused_at < 0 and 0 <= i < n:
                 limit = f"the store does not take: {put_reason(log, &puts[i])}"
-                refusal = describe_refusal(
-                    &rows.scratch.state.refusal, rows.before + rows.scratch.state.refusal.row, limit
-                )
+                refused_at = rows.before + rows.scratch.state.refusal.row
+                refusal = describe_refusal(&rows.scratch.state.refusal, refused_at, limit)
             at += settled
         if at < rows.batch.rows:
             if code == RMQ_A_STOPPED:
                 codes[at:] = RMQ_PUT_SERVICE_NOT_AVAILABLE
             break
-    return refusal
+    return refused_at, refusal
 
 
 def put_arrow(Appender appender not None, data):
@@ -67,8 +68,8 @@ def put_arrow(Appender appender not None, data):
     -------
     tuple
         Arrays of int8 status codes, int64 phy offsets and queue offsets (-1: not stored), and int64 store timestamps, as of
-        `Appender.put_many`; and what was wrong with the first row that makes no message, None when all rows do. When the store
-        can take no more, batches of the stream that were not asked for have no rows here.
+        `Appender.put_many`; the number of the first row that makes no message, -1 when all rows do, and what is wrong with it.
+        When the store can take no more, batches of the stream that were not asked for have no rows here.
 
     Raises
     ------
@@ -81,12 +82,12 @@ def put_arrow(Appender appender not None, data):
     """
     cdef ArrowRows rows
     cdef list parts = []
-    if appender.refused is not None:
+    if appender.puts != TAKEN:
         appender.refusal().raise_for_status()
     rows = rows_of("put_arrow", data, appender.append_prop_crc)
-    refusal = put_rows(appender, rows, parts)
+    refused_at, refusal = put_rows(appender, rows, parts)
     rows.end()
     if len(parts) == 1:
-        return *parts[0], refusal
+        return *parts[0], refused_at, refusal
     empty = unstored_rows(0, 0)
-    return *[np.concatenate(column) for column in zip(empty, *parts)], refusal
+    return *[np.concatenate(column) for column in zip(empty, *parts)], refused_at, refusal

@@ -4,7 +4,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t
 
 from rmqcore._native.kernels cimport *
-from rmqcore._native.put.appender cimport Appender
+from rmqcore._native.put.appender cimport TAKEN, Appender
 
 
 def append_raw(Appender appender not None, data, Py_ssize_t begin, Py_ssize_t end, int64_t phy_offset,
@@ -37,7 +37,7 @@ def append_raw(Appender appender not None, data, Py_ssize_t begin, Py_ssize_t en
         if not 0 <= begin <= end <= exported.len or end - begin < RMQ_BLANK_MIN_SIZE:
             raise ValueError(f"bytes {begin} to {end} of {exported.len}")
         while True:
-            if appender.refused is not None:
+            if appender.puts != TAKEN:
                 appender.refusal()  # raises, but where puts are paused: then there is no room
                 return False
             appender.lock()

@@ -108,7 +108,7 @@ def test_the_log_is_what_the_description_of_the_format_makes(
     messages = [sample.message for sample in sampled]
     want = expected_log([sample.record for sample in sampled], append_prop_crc=prop_crc)
     if many:
-        codes, phy_offsets, _, timestamps, end, _ = log.appender.put_many(messages)
+        codes, phy_offsets, _, timestamps, end, *_ = log.appender.put_many(messages)
         assert not codes.any() and set(timestamps.tolist()) == {NOW} and end == len(want)
         offsets = phy_offsets.tolist()
     else:

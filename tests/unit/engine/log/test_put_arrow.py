@@ -331,7 +331,7 @@ def test_a_row_without_topic_or_body_is_refused_and_the_others_go_on(
     answer = log.put_arrow(pa.table(columns))
     assert answer.statuses == ["PUT_OK", "MESSAGE_ILLEGAL", "PUT_OK"]
     assert answer.phy_offsets[1] == answer.queue_offsets[1] == -1
-    assert log.refusal == f"row 1, column '{column}': null"
+    assert (log.refused_at, log.refusal) == (1, f"row 1, column '{column}': null")
     assert [record.topic for record in records(log)] == [b"a", b"c"]
 
 
@@ -518,7 +518,7 @@ def test_a_store_answers_what_its_rows_became(tmp_path: Path) -> None:
             "PUT_OK",
         ]
         assert (result.count, len(result)) == (2, 3)
-        assert result.refusal == "row 1, column 'body': null"
+        assert (result.refused_at, result.refusal) == (1, "row 1, column 'body': null")
         with pytest.raises(PutFailedError, match="MESSAGE_ILLEGAL") as caught:
             result.raise_for_status()
         assert caught.value.reason == "row 1, column 'body': null"

@@ -69,7 +69,7 @@ def test_every_way_of_a_put_says_why(store: MessageStore, message: Message, reas
     assert store.append(message).reason == reason
     assert store.put_batch([message]).reason == reason
     many = store.put_many([sound, message, message])
-    assert many.refusal == f"message 1: {reason}"
+    assert (many.refused_at, many.refusal) == (1, f"message 1: {reason}")
     with pytest.raises(PutFailedError, match=r"nothing was stored: message 1: ") as caught:
         many.raise_for_status()
     assert caught.value.reason == f"message 1: {reason}"
@@ -79,7 +79,8 @@ def test_a_put_that_is_stored_has_no_reason(store: MessageStore) -> None:
     result = store.put(Message("t", b""))
     assert result.reason is None
     assert "reason" not in repr(result)
-    assert store.put_many([Message("t", b"")]).refusal is None
+    many = store.put_many([Message("t", b"")])
+    assert (many.refused_at, many.refusal) == (-1, None)
 
 
 @pytest.mark.parametrize("status", PutMessageStatus)
