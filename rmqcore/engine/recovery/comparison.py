@@ -128,6 +128,8 @@ class Comparer:
     commitlog : CommitLog
     queues : ConsumeQueues
     config : MessageStoreConfig
+    most_bytes : int
+        Bytes of older files that are compared, as 2 and 4 above say.
     compare_from : int
         The scan gives the records that start at this CommitLog offset or behind it, as if it began there.
     none_held : bool
@@ -141,6 +143,7 @@ class Comparer:
         commitlog: CommitLog,
         queues: ConsumeQueues,
         config: MessageStoreConfig,
+        most_bytes: int,
         compare_from: int = 0,
         *,
         none_held: bool = False,
@@ -153,6 +156,7 @@ class Comparer:
         self._config = config
         self._files: Sequence[MappedFile] = commitlog.files.files
         self._starts = [file.file_from_offset for file in self._files]
+        self._most_bytes = most_bytes
         self._compare_from = compare_from
         self._maker = maker
         self._begin = -1  # where the first record lies that was compared
@@ -225,7 +229,6 @@ class Comparer:
             self._wanted_more = True
             return self.found
         self.found.compared_bytes = end_phy_offset - begin
-        self._budget = self._config.recover_check_bytes
         self._compare_older(begin, thorough=not clean_exit)
         if clean_exit:
             self.found.distrust = self._queue_behind_its_records()
@@ -261,7 +264,7 @@ class Comparer:
         """Go over the files before the scan that are asked for, and find the ends of the queues."""
         if thorough:
             for start in [s for s in reversed(self._starts) if s < scan_start]:
-                if self.found.compared_bytes >= self._budget:
+                if self.found.compared_bytes >= self._most_bytes:
                     break
                 self._compare_file(start)
         known_from, seen = self._contiguous_from(scan_start), self._ends.places()
@@ -435,7 +438,7 @@ class Comparer:
             if start not in self._compared and wanted:
                 if any(one.sure for one in wanted):
                     self._compare_file(start)
-                elif fruitless < self._budget:
+                elif fruitless < self._most_bytes:
                     fruitless = 0 if self._compare_file(start) else fruitless + self._log.file_size
             lows.update(self._lows.get(start, {}))
 
@@ -458,7 +461,7 @@ class Comparer:
     def _compare_while_fruitful(self, starts: Iterable[int]) -> None:
         fruitless = 0
         for start in starts:
-            if fruitless >= self._budget:
+            if fruitless >= self._most_bytes:
                 return
             if start not in self._compared:
                 fruitless = 0 if self._compare_file(start) else fruitless + self._log.file_size

@@ -141,6 +141,7 @@ def plan_recovery(
     config: MessageStoreConfig,
     *,
     clean_exit: bool,
+    compared_bytes: int | None = None,
     progress: Progress | None = None,
     maker: QueueMaker | None = None,
     foresee: bool = False,
@@ -157,6 +158,8 @@ def plan_recovery(
     checkpoint : StoreCheckpoint
     clean_exit : bool
         There is no abort file.
+    compared_bytes : int, optional
+        Bytes of the log that are compared with the queues; ``recover_check_bytes`` when None.
     progress : callable, optional
         Called with (bytes done, bytes at most).
     maker : QueueMaker, optional
@@ -189,7 +192,10 @@ def plan_recovery(
     no_queue = not queues.queues()
     makes = maker if no_queue and start.number == 0 else None
     rows = MAKING_ROWS if makes else batch_rows(len(queues.queues()))
-    comparer = Comparer(commitlog, queues, config, compare_from, none_held=no_queue, maker=makes)
+    most = config.recover_check_bytes if compared_bytes is None else compared_bytes
+    comparer = Comparer(
+        commitlog, queues, config, most, compare_from, none_held=no_queue, maker=makes
+    )
     scan = partial(
         _scan,
         commitlog,
@@ -212,7 +218,7 @@ def plan_recovery(
     trusted = clean_exit and not distrust
     comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     if comparer.is_half:
-        comparer = Comparer(commitlog, queues, config)
+        comparer = Comparer(commitlog, queues, config, most)
         scan(comparer)
         comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     distrust = distrust or comparison.distrust

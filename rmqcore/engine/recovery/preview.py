@@ -38,7 +38,7 @@ def preview_recovery(
     """
     refuse_to_write(paths)
     clean_exit = not AbortFile(paths.abort).exists
-    settings, trusted = mode.queues(config, clean_exit=clean_exit)
+    trusted = mode.trusts(clean_exit=clean_exit)
     checkpoint = CheckpointFile(paths.checkpoint).values
     commitlog = CommitLog(paths, config, on_failure=lambda _: None)
     commitlog.load()
@@ -53,8 +53,9 @@ def preview_recovery(
             commitlog,
             queues,
             checkpoint,
-            settings,
+            config,
             clean_exit=trusted,
+            compared_bytes=mode.compared_bytes(config),
             progress=mode.progress,
             foresee=True,
         )

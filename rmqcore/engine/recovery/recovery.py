@@ -66,6 +66,7 @@ def recover(
     checkpoint: CheckpointFile,
     *,
     clean_exit: bool,
+    compared_bytes: int | None = None,
     progress: Progress | None = None,
     approve: Callable[[RecoveryPlan], object] | None = None,
     ends_at: int | None = None,
@@ -80,6 +81,8 @@ def recover(
         Loaded and recovered.
     clean_exit : bool
         There was no abort file.
+    compared_bytes : int, optional
+        As for `plan_recovery`.
     approve : callable, optional
         Called with the plan, which names the messages that will be in no queue. What it raises ends the recovery before anything
         is changed.
@@ -100,6 +103,7 @@ def recover(
         checkpoint.values,
         config,
         clean_exit=clean_exit,
+        compared_bytes=compared_bytes,
         progress=progress,
         maker=None if approve else maker,
         foresee=approve is not None,

@@ -49,13 +49,13 @@ class RecoverMode:
             raise ValueError(f"recover: expected one of {', '.join(MODES)}, got {name!r}")
         return cls(name == "deep", progress)
 
-    def queues(
-        self, config: MessageStoreConfig, *, clean_exit: bool
-    ) -> tuple[MessageStoreConfig, bool]:
-        """Return the settings for log and queues, and whether these count as cleanly closed; in a deep recovery never."""
-        if not self.deep:
-            return config, clean_exit
-        return config.changed(recover_check_bytes=MAX_OFFSET), False
+    def trusts(self, *, clean_exit: bool) -> bool:
+        """Return whether log and queues count as cleanly closed; in a deep recovery never."""
+        return clean_exit and not self.deep
+
+    def compared_bytes(self, config: MessageStoreConfig) -> int:
+        """Return how many bytes of the log are compared with the queues."""
+        return MAX_OFFSET if self.deep else config.recover_check_bytes
 
     def index(self, config: MessageStoreConfig, *, clean_exit: bool) -> IndexThoroughness:
         """Return how much of the index is read."""

@@ -155,7 +155,7 @@ class StoreParts:
             self.checkpoint.values,
             self.config,
         )
-        settings, trusted = mode.queues(self.config, clean_exit=clean_exit)
+        trusted = mode.trusts(clean_exit=clean_exit)
         self.queues.load(clean_exit=trusted)
         for topic in unwritten_topics(self.paths):
             self.log.close_topic(topic)
@@ -166,11 +166,12 @@ class StoreParts:
         self._loaded = True
         self.recovery = recover(
             self.paths,
-            settings,
+            self.config,
             self.log,
             self.queues,
             self.checkpoint,
             clean_exit=trusted,
+            compared_bytes=mode.compared_bytes(self.config),
             progress=mode.progress,
             approve=mode.approve,
             ends_at=mode.ends_at,
