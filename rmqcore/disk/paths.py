@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rmqcore.errors import StoreClosedError
 from rmqcore.errors.arguments import wrong_type
 from rmqcore.vocabulary.units import INT_MAX, LONG_MAX
 
@@ -87,6 +88,7 @@ class StorePaths:
         self.abort = self.root / "abort"
         self.lock = self.root / "lock"
         self.cut = self.root / "cut"
+        self.closed = False
 
     @property
     def location(self) -> str:
@@ -122,6 +124,17 @@ class StorePaths:
 
     def close(self) -> None:
         """Let go of what was brought here; of a directory nothing was."""
+
+    def check_open(self) -> None:
+        """Check that the files are still here.
+
+        Raises
+        ------
+        StoreClosedError
+            They were brought here, and `close` has removed them.
+        """
+        if self.closed:
+            raise StoreClosedError(f"the reader of {self.location} is closed")
 
     @classmethod
     def configured(

@@ -138,6 +138,7 @@ class StoreEnd:
 
     def missing(self, log_end: int) -> list[DamageRange]:
         """What the log lacks behind `log_end`, and before its first file."""
+        self._paths.check_open()
         begin, end = self._start or 0, self._stop
         emptied = [
             one
@@ -148,6 +149,7 @@ class StoreEnd:
 
     def is_stale(self, phy_offset: int) -> bool:
         """Whether a clean exit left the log's end there."""
+        self._paths.check_open()
         return closed_at(self._paths, phy_offset)
 
 

@@ -13,7 +13,7 @@ from rmqcore._native.scan.batch import Batch, ColumnList
 from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
-from rmqcore.disk.paths import absolute_path
+from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.errors.arguments import check_callables, check_ints, wrong_type
 from rmqcore.offline.elsewhere import LOOKED_AT, Elsewhere
 from rmqcore.offline.frames.store_frames import StoreFrames
@@ -105,7 +105,7 @@ class StoreReader(StoreFrames):
             raise wrong_type("config", "a MessageStoreConfig or None", config)
         self.path = path if isinstance(path, StoreUrl) else absolute_path(path, "path")
         self.damage: list[DamageRange] = DamageList()
-        self.paths = store_paths(self.path, config, commitlog, follow_links=follow_links)
+        self._paths = store_paths(self.path, config, commitlog, follow_links=follow_links)
         self._lookup = StoreLookup(self)
         self._levels: DelayLevels | None = None
         if config is not None:
@@ -122,7 +122,19 @@ class StoreReader(StoreFrames):
 
         The reader of a directory holds no file or lock between calls, and may be used on.
         """
-        self.paths.close()
+        self._paths.close()
+
+    @property
+    def paths(self) -> StorePaths:
+        """The paths of the store.
+
+        Raises
+        ------
+        StoreClosedError
+            The store is behind a URL, and `close` was called.
+        """
+        self._paths.check_open()
+        return self._paths
 
     def __repr__(self) -> str:
         return f"StoreReader({str(self.path)!r})"

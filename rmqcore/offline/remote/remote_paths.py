@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_kinds import ROCKSDB_FOLDER
-from rmqcore.errors import StoreClosedError
 from rmqcore.offline.remote.skeleton import Skeleton
 from rmqcore.offline.remote.store_url import StoreUrl
 
@@ -47,8 +45,6 @@ class RemotePaths(StorePaths):
         There is no such directory.
     RemoteStorageError
         The server cannot be reached or refuses; or a name cannot be that of a file here.
-    StoreClosedError
-        From anything that is asked of it after `close`.
     """
 
     def __init__(self, url: StoreUrl, logs: Sequence[StoreUrl] | None = None) -> None:
@@ -78,16 +74,8 @@ class RemotePaths(StorePaths):
 
     def close(self) -> None:
         """Remove the skeleton; may be repeated."""
-        if "skeleton" in self.__dict__:
-            self.skeleton.close()
-            url = self.url
-            self.__dict__.clear()
-            self.url = url
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if "url" in self.__dict__ and "skeleton" not in self.__dict__:
-            raise StoreClosedError(f"the reader of {self.url} is closed")
-        raise AttributeError(name)
+        self.closed = True
+        self.skeleton.close()
 
 
 def _fill(skeleton: Skeleton, url: StoreUrl, logs: Sequence[StoreUrl] | None) -> list[str] | None:

@@ -343,6 +343,15 @@ def test_a_reader_that_is_closed(basic: tuple[Disk, StoreUrl], own_tmp: Path) ->
             ask()
 
 
+def test_a_read_that_a_close_cuts_off(basic: tuple[Disk, StoreUrl]) -> None:
+    reader = StoreReader(basic[1])
+    messages = reader.messages()
+    next(messages)
+    reader.close()
+    with pytest.raises(StoreClosedError, match=r"^the reader of mem://host/store is closed$"):
+        list(messages)
+
+
 @pytest.mark.parametrize("point", ["listing", "making", "fetching", "fetching all", "reading"])
 def test_ctrl_c_leaves_nothing(
     basic: tuple[Disk, StoreUrl], monkeypatch: pytest.MonkeyPatch, point: str
