@@ -9,25 +9,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-
-def _is_the_command() -> bool:
-    """Whether this process is the ``rmqcore`` command, and no program that uses the package."""
-    from pathlib import Path
-
-    script, words = sys.argv[0], sys.orig_argv
-    if script == "-m" and "-m" in words[:-1]:  # ``python -m rmqcore``, or of what is in it
-        return words[words.index("-m") + 1].partition(".")[0] == "rmqcore"
-    return Path(script).stem == "rmqcore"
-
-
 try:
     from rmqcore import codec
     from rmqcore.codec import message
     from rmqcore.codec.message import Message, MessageView
     from rmqcore.vocabulary import status, sysflag
 except KeyboardInterrupt:
-    # The extensions take a while, and the command cannot say before that what Ctrl-C means.
-    if not _is_the_command():
+    # The extensions take a while, and the command cannot say before that what Ctrl-C means. With `python -m rmqcore` the first
+    # word is "-m" as long as Python looks for the module that it is to run.
+    from pathlib import Path
+
+    if sys.argv[0] != "-m" and Path(sys.argv[0]).stem != "rmqcore":
         raise
     from rmqcore.errors.exit_codes import INTERRUPTED
 

@@ -67,3 +67,10 @@ def test_a_script_of_that_name_is_the_command(tmp_path: Path) -> None:
 def test_a_program_that_uses_the_package_gets_its_interrupt(tmp_path: Path) -> None:
     code = "try:\n    import rmqcore\nexcept KeyboardInterrupt:\n    print('mine')"
     assert interrupted(tmp_path, "rmqcore.codec", "-c", code).stdout == "mine\n"
+
+
+def test_a_module_that_uses_the_package_gets_its_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "try:\n    import rmqcore\nexcept KeyboardInterrupt:\n    print('mine')"
+    )
+    assert interrupted(tmp_path, "rmqcore.codec", "-m", "mine").stdout == "mine\n"
