@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rmqcore._native.dispatch.session import Dispatched
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.format.lost_pages import check_lost
 from rmqcore._native.scan import places, scan
@@ -23,6 +22,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import file_name
 from rmqcore.engine.dispatch.arrivals import Arrivals
 from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
+from rmqcore.engine.dispatch.progress import Progress
 from rmqcore.errors import CorruptMessageError
 
 QUEUE_COLUMNS = (
@@ -155,7 +155,8 @@ class Dispatcher:
         index: BatchSink | None,
         config: MessageStoreConfig,
     ) -> None:
-        self.done = Dispatched()
+        self._progress = Progress(indexes=index is not None)
+        self.done = self._progress.done
         self.skipped: list[Skipped] = []
         self.arrivals: Arrivals | None = None
         self._commitlog = commitlog
@@ -166,16 +167,11 @@ class Dispatcher:
         self._multi = MultiDispatch(config, commitlog.delay_levels)
         self._far = False
         self._scan = self._make_scan()
-        # From here up to cq_from the queues are given the log again.
-        self._again_from: int | None = None
-        # The queues were given the log in order from the first of these offsets (-1: all of it) up to the second.
-        self._covered_from = self._covered_to = -1
-        self._went_back = 0
 
     @property
     def reput_from_offset(self) -> int:
         """Below this everything is dispatched."""
-        return self.cq_from if self._index is None else min(self.cq_from, self.index_from)
+        return self._progress.dispatched_to
 
     def dispatch_once(self, end_offset: int, max_bytes: int = 16 << 20) -> int:
         """Dispatch about `max_bytes` of records below `end_offset`, which is the end of a record.
@@ -185,17 +181,17 @@ class Dispatcher:
         int
             Bytes of the log that were dispatched, some perhaps once more; 0 when there is nothing to do.
         """
-        first = self._begin()
-        begin = self._read_from
+        first, progress = self._begin(), self._progress
+        begin = progress.read_from
         if begin < first <= end_offset:
-            self._advance(first)  # the files were deleted before they were dispatched
-        self._choose_scan(end_offset - self._read_from)
-        done = self._read_from - begin
-        while done < max_bytes and self._read_from < end_offset:
-            at = self._read_from
+            progress.advance(first)  # the files were deleted before they were dispatched
+        self._choose_scan(end_offset - progress.read_from)
+        done = progress.read_from - begin
+        while done < max_bytes and progress.read_from < end_offset:
+            at = progress.read_from
             if not self._dispatch_file(end_offset, at + max_bytes - done):
                 break
-            done += max(0, self._read_from - at)
+            done += max(0, progress.read_from - at)
         return done
 
     def _begin(self) -> int:
@@ -203,9 +199,7 @@ class Dispatcher:
         if self._scan.pending_rows:
             self._scan.take()  # they are scanned again
         first = self._commitlog.min_offset
-        if self._covered_to != self._queues_from:
-            self._covered_to = self._queues_from
-            self._covered_from = -1 if self._queues_from <= first else self._queues_from
+        self._progress.begin(first)
         return first
 
     def session(
@@ -217,7 +211,7 @@ class Dispatcher:
         """
         first = self._begin()
         at = self.cq_from
-        if at < first or not at == self._queues_from == self._read_from == self.index_from:
+        if at < first or not self._progress.is_level:
             return None
         if self._multi.enabled or not self._check_place:
             return None
@@ -225,8 +219,8 @@ class Dispatcher:
         window = None if self._far else self._commitlog.window(at)
         if window is None:
             return None
-        answer = run(self._scan, window, self._covered_from)
-        self._covered_to = self._queues_from
+        answer = run(self._scan, window, self._progress.covered_from)
+        self._progress.note_covered()
         return answer
 
     @property
@@ -247,23 +241,11 @@ class Dispatcher:
     def index_from(self, offset: int) -> None:
         self.done.index_from = offset
 
-    @property
-    def _queues_from(self) -> int:
-        """Where the queues go on."""
-        return self.cq_from if self._again_from is None else self._again_from
-
-    @property
-    def _read_from(self) -> int:
-        """Where the log is read next."""
-        if self._index is None:
-            return self._queues_from
-        return min(self._queues_from, self.index_from)
-
     # ---- one file -----------------------------------------------------------------------------------
 
     def _dispatch_file(self, end_offset: int, last: int) -> bool:
-        """Go on in the file that holds `_read_from`; False when nothing more can be dispatched now."""
-        at = self._read_from
+        """Go on in the file that holds the offset to read from; False when nothing more can be dispatched now."""
+        at = self._progress.read_from
         found = self._commitlog.window(at)
         if found is None:
             return self._next_file(at, end_offset)
@@ -285,7 +267,7 @@ class Dispatcher:
             ):
                 return True  # it went back
             at = start + place.pos
-            self._advance(at)
+            self._progress.advance(at)
             if place.code == scan.FULL:
                 continue
             if place.code == scan.END:
@@ -299,7 +281,7 @@ class Dispatcher:
             if at >= self.cq_from:
                 raise error
             self._skip(buf, length, place.pos, start, file_end, error)
-            at = self._read_from
+            at = self._progress.read_from
             if at >= start + length:
                 return True
         return True
@@ -309,18 +291,8 @@ class Dispatcher:
         following = [start for start in self._commitlog.file_starts() if start >= at]
         if not following and at < end_offset:
             return False
-        self._advance(min(following[0] if following else at, end_offset))
+        self._progress.advance(min(following[0] if following else at, end_offset))
         return True
-
-    def _advance(self, offset: int) -> None:
-        before = self._queues_from
-        if self._again_from is not None:
-            again_from = max(self._again_from, offset)
-            self._again_from = again_from if again_from < self.cq_from else None
-        self.cq_from = max(self.cq_from, offset)
-        self.index_from = max(self.index_from, offset)
-        if self._covered_to == before:
-            self._covered_to = self._queues_from
 
     def _put(self, buf: Any, start: int, file_end: int, begin: int, end: int) -> bool:
         """Put what the scan gathered into queues and index: the records of ``buf[begin:end]``, a file that begins at `start`.
@@ -328,10 +300,10 @@ class Dispatcher:
         Answers False, and goes back, when a queue lacks records before them.
         """
         batch = self._scan.take()
-        if start + end > self._queues_from:
+        if start + end > self._progress.queues_from:
             back_to = self._put_queues(batch, buf, start, file_end, begin, end)
             if back_to is not None:
-                self._go_back(back_to)
+                self._progress.go_back(back_to, self._commitlog.file_starts())
                 return False
         if self._index is not None and start + end > self.index_from:
             self._index.put_batch(self._scan, batch, self.index_from)
@@ -350,7 +322,7 @@ class Dispatcher:
         self, batch: Batch, buf: Any, start: int, file_end: int, begin: int, end: int
     ) -> int | None:
         """Put the entries into the queues; returns as `put_batch` the first time that they need an earlier part of the log."""
-        from_offset = self._queues_from
+        from_offset = self._progress.queues_from
         further: list[tuple[int, list[Entry]]] = []
         if self._multi.enabled:
             further = list(self._multi.records(buf, begin, end, from_offset))
@@ -365,10 +337,12 @@ class Dispatcher:
             whole = at == begin and stop == end
             piece = batch if whole else self._again(buf, start, file_end, at, stop)
             at = stop
-            back_to = self._queues.put_batch(self._scan, piece, from_offset, self._covered_from)
+            back_to = self._queues.put_batch(
+                self._scan, piece, from_offset, self._progress.covered_from
+            )
             for entry in entries:
                 if back_to is None:
-                    back_to = self._queues.put_entry(*entry, self._covered_from)
+                    back_to = self._queues.put_entry(*entry, self._progress.covered_from)
             if back_to is not None:
                 return back_to
         return None
@@ -379,21 +353,6 @@ class Dispatcher:
             buf, end, begin, start, file_end, check_place=self._check_place, check_crc=False
         )
         return self._scan.take()
-
-    def _go_back(self, to: int) -> None:
-        """Go back to a file's start at or before an offset, from where on the queues are given the log again.
-
-        Each time at least twice as far as before: many queues that lost their files one before the other must not cost a walk
-        over the log each.
-        """
-        at = self._queues_from
-        to = min(to, at - 2 * self._went_back)
-        starts = self._commitlog.file_starts()
-        before = [start for start in starts if start <= to]
-        self._again_from = before[-1] if before else starts[0]
-        self._covered_from = self._again_from if before and before[-1] > starts[0] else -1
-        self._covered_to = self._again_from
-        self._went_back = at - self._again_from
 
     def _skip(
         self,
@@ -411,7 +370,7 @@ class Dispatcher:
         skipped = Skipped(error.phy_offset, to, error.field, error.expected, error.found)
         if skipped not in self.skipped:
             self.skipped.append(skipped)
-        self._advance(to)
+        self._progress.advance(to)
 
     # ---- batches ------------------------------------------------------------------------------------
 
