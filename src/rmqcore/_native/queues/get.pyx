@@ -57,6 +57,23 @@ cdef struct Warm:
     int64_t begin, end  # in the log: what memory holds, by the last look at it
 
 
+cdef struct Records:
+    # Where the records of a get lie: the file of the log that holds the last one.
+    PyObject *file  # borrowed, the result owns it; with base NULL the log lacks the file
+    const uint8_t *base
+    int64_t begin, end  # in the log; equal before the first file
+    int64_t max_phy_offset  # behind the last record
+    Warm warm
+
+
+cdef enum Verdict:
+    WANTED
+    OTHER_TAG
+    REMOVED  # its file is not there, or it does not lie in it
+    DAMAGED  # its file is there
+    COLD  # a disk has to be waited for, and this get does not wait
+
+
 cdef enum: LEAST_ROOM = 32
 cdef struct FoundRecord:
     rmq_record rec
@@ -97,7 +114,7 @@ cdef class GetResult:
     def __dealloc__(self):
         PyMem_Free(self.found)
 
-    cdef int add(self, MappedFile owner, const rmq_record *rec) except -1:
+    cdef inline int add(self, PyObject *owner, const rmq_record *rec) except -1:
         cdef FoundRecord *grown
         if self.count == self.room:
             grown = <FoundRecord *> PyMem_Realloc(self.found, max(2 * self.room, LEAST_ROOM) * sizeof(FoundRecord))
@@ -106,7 +123,7 @@ cdef class GetResult:
             self.found = grown
             self.room = max(2 * self.room, LEAST_ROOM)
         self.found[self.count].rec = rec[0]
-        self.found[self.count].owner = <PyObject *> owner
+        self.found[self.count].owner = owner
         self.count += 1
         return 0
 
@@ -290,37 +307,29 @@ cdef bint collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64
     cdef uint8_t block[BLOCK * 20]
     cdef rmq_cq_entry entry
     cdef rmq_record rec
-    cdef rmq_known_props known
-    cdef MappedFile file = None
-    cdef const uint8_t *base = NULL
-    cdef int64_t file_begin = 0, file_end = 0  # of `file`, in the log
-    cdef int64_t per_file = queue.file_size // RMQ_CQ_STORE_UNIT_SIZE
-    cdef int64_t begin = result.next_begin_offset, end = result.max_offset
-    cdef int64_t scan_end = begin + (max(limits.filter_bytes, most * RMQ_CQ_STORE_UNIT_SIZE) + RMQ_CQ_STORE_UNIT_SIZE - 1) \
+    cdef Records records = [NULL, NULL, 0, 0, max_phy_offset, [0, 0]]
+    cdef int verdict = WANTED
+    cdef int64_t at = result.next_begin_offset, end = result.max_offset
+    cdef int64_t scan_end = at + (max(limits.filter_bytes, most * RMQ_CQ_STORE_UNIT_SIZE) + RMQ_CQ_STORE_UNIT_SIZE - 1) \
         // RMQ_CQ_STORE_UNIT_SIZE
-    cdef int64_t at = begin, total = 0, count = 0, last_phy = 0, files_seen = 0
-    cdef int64_t skip_below, stop, wanted, found, i, ahead
-    cdef bint in_memory, by_record, filters = tags is not None and tags.count > 0
-    cdef bint stopped = False
-    cdef Warm warm = [0, 0]
+    cdef int64_t total = 0, count = 0, last_phy = 0, files_seen = 0
+    cdef int64_t skip_below, stop, found, i
+    cdef bint filters = tags is not None and tags.count > 0
+    cdef TagFilter wanted = tags if filters else None
     cdef object status = NO_MATCHED_MESSAGE
     # No get gives more messages than this, wherever they lie.
     cdef int64_t most_anyway = max(1, min(most, max(limits.count_in_memory, limits.count_on_disk)))
     result.owners = []
     result.delay_levels = delay_levels
-    while total == 0 and at < end and files_seen < limits.files and not stopped:
+    while total == 0 and at < end and files_seen < limits.files and verdict != COLD:
         files_seen += 1
         skip_below = INT64_MIN
-        stop = min(at - at % per_file + per_file, end)
-        if at < rmq_cq_min(queue.queue) // RMQ_CQ_STORE_UNIT_SIZE:  # the queue was shortened meanwhile
-            found = -1
-        else:
-            wanted = min(min(stop - at, BLOCK), BLOCK if filters else most_anyway)
-            found = queue.read_in_order(at, wanted, block)
+        stop = min(end_of_file(queue, at), end)
+        found = first_block(queue, at, min(stop - at, BLOCK if filters else most_anyway), block)
         if found < 0:
             status = OFFSET_FOUND_NULL
             if not limits.keeps_offsets:
-                at = at - at % per_file + per_file
+                at = end_of_file(queue, at)
             break
         if found == 0:
             break
@@ -337,72 +346,98 @@ cdef bint collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64
             if i + AHEAD < found:
                 entry = rmq_cq_load(block + (i + AHEAD) * RMQ_CQ_STORE_UNIT_SIZE)
                 if not filters or holds_code(tags, entry.tags_code):
-                    ask_for_record(entry, base, file_begin, file_end)
+                    ask_for_record(entry, records.base, records.begin, records.end)
             entry = rmq_cq_load(block + i * RMQ_CQ_STORE_UNIT_SIZE)
-            if count > 0:
-                in_memory = entry.phy_offset >= 0 and max_phy_offset - entry.phy_offset <= limits.memory
-                if is_enough(limits, count, total, entry.msg_size, most, most_bytes, in_memory):
-                    break
+            if count > 0 and is_enough(limits, count, total, entry.msg_size, most, most_bytes,
+                                       entry.phy_offset >= 0 and max_phy_offset - entry.phy_offset <= limits.memory):
+                break
             i += 1
             at += 1
             last_phy = entry.phy_offset
             if entry.phy_offset < skip_below:
                 continue
-            by_record = filters and entry.tags_code <= LAST_ADDRESS
-            if filters and not by_record and not holds_code(tags, entry.tags_code):
+            if filters and entry.tags_code > LAST_ADDRESS and not holds_code(tags, entry.tags_code):
                 if total == 0:
                     status = NO_MATCHED_MESSAGE
                 continue
-            if not file_begin <= entry.phy_offset < file_end:
-                file = mapped(files, entry.phy_offset)
-                base = NULL
-                file_begin = file_end = 0
-                if file is not None:
-                    result.owners.append(file)
-                    base = file.base
-                    file_begin = file.file_from_offset
-                    file_end = file_begin + file.file_size
-                    for ahead in range(i, min(i + AHEAD, found)):
-                        ask_for_record(rmq_cq_load(block + ahead * RMQ_CQ_STORE_UNIT_SIZE), base, file_begin, file_end)
-            if (base == NULL or entry.msg_size <= 0 or entry.phy_offset > file_end - entry.msg_size
-                    or entry.phy_offset > max_phy_offset - entry.msg_size):
-                if total == 0:
-                    status = MESSAGE_WAS_REMOVING
-                if not rmq_cq_is_filler(entry):  # which names no file: what comes behind it may well be there
-                    skip_below = next_file(entry.phy_offset, files.file_size)
-                continue
-            if cold != COLD_READ:
-                if cold == COLD_WAIT:
-                    file.read_in(entry.phy_offset - file_begin, entry.phy_offset - file_begin + entry.msg_size)
-                elif entry.phy_offset < held_from or max_phy_offset - entry.phy_offset > limits.memory:
-                    if not is_warm(&warm, file, entry):
-                        at -= 1
-                        stopped = True
-                        break
-            if (rmq_record_parse(base + (entry.phy_offset - file_begin), entry.msg_size, &rec) != entry.msg_size
-                    or rmq_rec_phy_offset(&rec) != entry.phy_offset):
-                # Damaged, but its file is there: the next one may be sound.
-                if total == 0:
-                    status = MESSAGE_WAS_REMOVING
-                continue
-            if by_record:
-                rmq_props_known(rec.at + rec.props_pos, rec.props_len, rec.props_pos, &known)
-                if not holds_code(tags, rmq_tags_code(&rec, &known, &delay_levels.levels)):
-                    if total == 0:
-                        status = NO_MATCHED_MESSAGE
-                    continue
-            result.add(file, &rec)
-            count += 1
-            total += entry.msg_size
-            status = FOUND
-            skip_below = INT64_MIN
+            if not records.begin <= entry.phy_offset < records.end:
+                choose_file(&records, result, files, entry.phy_offset, block, i, found)
+            verdict = judge(&records, &entry, &rec, wanted, delay_levels, cold, held_from, limits.memory)
+            if verdict == WANTED:
+                result.add(records.file, &rec)
+                count += 1
+                total += entry.msg_size
+                status = FOUND
+                skip_below = INT64_MIN
+            elif verdict == COLD:
+                at -= 1
+                break
+            elif total == 0:
+                status = NO_MATCHED_MESSAGE if verdict == OTHER_TAG else MESSAGE_WAS_REMOVING
+            if verdict == REMOVED and not rmq_cq_is_filler(entry):  # which names no file: what comes behind it may well be there
+                skip_below = next_file(entry.phy_offset, files.file_size)
     for owner in result.owners:
         raise_if_lost(owner)
     result.status = status
     result.next_begin_offset = at
     result.buffer_total_size = total
     result.suggest_pulling_from_slave = last_phy >= 0 and max_phy_offset - last_phy > limits.memory
-    return stopped
+    return verdict == COLD
+
+
+@cython.cdivision(True)
+cdef inline int64_t end_of_file(ConsumeQueue queue, int64_t at) noexcept:
+    """The queue offset behind the file of the queue that holds one."""
+    cdef int64_t per_file = queue.file_size // RMQ_CQ_STORE_UNIT_SIZE
+    return at - at % per_file + per_file
+
+
+cdef inline int64_t first_block(ConsumeQueue queue, int64_t at, int64_t wanted, uint8_t *block) except? -1:
+    """Read the first entries of a file; their number, -1 where the queue begins behind them by now."""
+    if at < rmq_cq_min(queue.queue) // RMQ_CQ_STORE_UNIT_SIZE:
+        return -1
+    return queue.read_in_order(at, min(wanted, BLOCK), block)
+
+
+cdef int choose_file(Records *records, GetResult result, MappedFiles files, int64_t phy_offset, const uint8_t *block, int64_t i,
+                     int64_t found) except -1:
+    """Go to the file of the log that holds an offset, and ask for the records of the next entries there, from `i` on."""
+    cdef int64_t ahead
+    cdef MappedFile file = mapped(files, phy_offset)
+    records.file, records.base, records.begin, records.end = NULL, NULL, 0, 0
+    if file is None:
+        return 0
+    result.owners.append(file)
+    records.file = <PyObject *> file
+    records.base = file.base
+    records.begin = file.file_from_offset
+    records.end = records.begin + file.file_size
+    for ahead in range(i, min(i + AHEAD, found)):
+        ask_for_record(rmq_cq_load(block + ahead * RMQ_CQ_STORE_UNIT_SIZE), records.base, records.begin, records.end)
+    return 0
+
+
+cdef inline int judge(Records *records, const rmq_cq_entry *entry, rmq_record *rec, TagFilter tags, DelayLevels delay_levels,
+                      Cold cold, int64_t held_from, int64_t memory) except -1:
+    """Find the `Verdict` of an entry, and `rec` where it is wanted; with `tags` None every tag is."""
+    cdef const uint8_t *at
+    cdef rmq_known_props known
+    if (records.base == NULL or entry.msg_size <= 0 or entry.phy_offset > records.end - entry.msg_size
+            or entry.phy_offset > records.max_phy_offset - entry.msg_size):
+        return REMOVED
+    if cold == COLD_WAIT:
+        (<MappedFile> records.file).read_in(entry.phy_offset - records.begin, entry.phy_offset - records.begin + entry.msg_size)
+    elif cold == COLD_END and (entry.phy_offset < held_from or records.max_phy_offset - entry.phy_offset > memory):
+        if not is_warm(records, entry):
+            return COLD
+    at = records.base + (entry.phy_offset - records.begin)
+    if rmq_record_parse(at, entry.msg_size, rec) != entry.msg_size or rmq_rec_phy_offset(rec) != entry.phy_offset:
+        return DAMAGED
+    if tags is not None and entry.tags_code <= LAST_ADDRESS:  # which is the place of a tag, and none itself
+        rmq_props_known(rec.at + rec.props_pos, rec.props_len, rec.props_pos, &known)
+        if not holds_code(tags, rmq_tags_code(rec, &known, &delay_levels.levels)):
+            return OTHER_TAG
+    return WANTED
 
 
 @cython.cdivision(True)
@@ -415,13 +450,14 @@ cdef inline int64_t next_file(int64_t phy_offset, int64_t file_size) noexcept:
     return phy_offset - phy_offset % file_size + file_size
 
 
-cdef bint is_warm(Warm *warm, MappedFile file, rmq_cq_entry entry) noexcept:
+cdef bint is_warm(Records *records, const rmq_cq_entry *entry) noexcept:
     """Whether memory holds the record of an entry, which lies in the file."""
-    cdef int64_t pos = entry.phy_offset - file.file_from_offset, end = entry.phy_offset + entry.msg_size
+    cdef Warm *warm = &records.warm
+    cdef int64_t pos = entry.phy_offset - records.begin, end = entry.phy_offset + entry.msg_size
     if entry.phy_offset < warm.begin or end > warm.end:
         warm.begin = entry.phy_offset
-        warm.end = file.file_from_offset + file.first_cold(
-            pos, min(pos + max(<int64_t> entry.msg_size, LOOK_AT), <int64_t> file.file_size))
+        warm.end = records.begin + (<MappedFile> records.file).first_cold(
+            pos, min(pos + max(<int64_t> entry.msg_size, LOOK_AT), records.end - records.begin))
     return end <= warm.end
 
 
