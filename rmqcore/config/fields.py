@@ -1,98 +1,107 @@
-"""What the fields of MessageStoreConfig can hold. Imports only errors and the versions of RocketMQ."""
+"""What the settings can hold: `setting` says it in the line of a field of MessageStoreConfig.
+
+Imports only the errors, units and the versions of RocketMQ.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field
+from typing import Any
 
 from rmqcore.errors.arguments import SettingError
-from rmqcore.vocabulary.rocketmq_versions import parse_version
 from rmqcore.vocabulary.units import DAY_MS, HOUR_MS, INT_MAX, LONG_MAX, MINUTE_MS, SECOND_MS
 
-CHOICES = {
-    "flush_disk_type": ("ASYNC_FLUSH", "SYNC_FLUSH"),
-    "broker_role": ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
-}
+FLUSH_TYPES = ("ASYNC_FLUSH", "SYNC_FLUSH")
+BROKER_ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 DELAY_UNITS_MS = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
-NOT_IN_JAVA = frozenset(
-    {
-        "for_version",
-        "recover_check_bytes",
-        "recover_without_commit_log",
-        "scrub_bytes_per_second",
-        "scrub_enable",
-    }
-)
-"""Fields that RocketMQ does not have."""
-PATHS = ("store_path_root_dir", "store_path_commit_log", "read_only_commit_log_store_paths")
-# Java longs; every other number is a Java int.
-LONGS = frozenset(
-    {"flush_delay_offset_interval", "os_page_cache_busy_time_out_mills", "recover_check_bytes"}
-)
-# The least value of a number is 0, of these sizes and counts it is more: nothing works with less.
-AT_LEAST = {
-    "mapped_file_size_commit_log": 64,
-    "mapped_file_size_consume_queue": 1,
-    "mapper_file_size_batch_consume_queue": 46,
-    "mapped_file_size_consume_queue_ext": 64,
-    "max_hash_slot_num": 1,
-    "max_index_num": 2,
-    "max_message_size": 1,
-    "max_msgs_num_batch": 1,
-    "max_topic_length": 1,
-    "max_filter_message_size": 20,
-    "travel_cq_file_num_when_get_message": 1,
-    "commit_log_recover_max_num": 1,
-    "scrub_bytes_per_second": 1,
-    "topic_queue_lock_num": 1,
-    "max_transfer_count_on_message_in_memory": 1,
-    "max_transfer_count_on_message_in_disk": 1,
-    "ha_transfer_batch_size": 1,
-    "replicas_per_disk_partition": 1,
-    "total_replicas": 1,
-}
-AT_MOST = {
-    "access_message_in_memory_max_ratio": 100,
-    "disk_max_used_space_ratio": 100,
-    "disk_space_warning_level_ratio": 100,
-    "disk_space_clean_forcibly_ratio": 100,
-    "logical_disk_space_clean_forcibly_threshold": 1,
-    "ha_listen_port": 65_535,
-}
+_RULE = "rule"
 
 
-def check_value(name: str, kind: str, value: object) -> None:
-    """Check the value of a field; `kind` is the field's type as annotated.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a setting can hold, beside the type of its field.
 
-    Raises
-    ------
-    SettingError
-        It has another type, is out of its range or is none of the names.
+    Attributes
+    ----------
+    least, most : int
+        Of a number. A number is a Java int unless `most` is LONG_MAX.
+    one_of : tuple of str
+        The names that a text can be; any text when empty.
+    is_path : bool
+        A text is a path: not empty, no NUL.
+    parse : callable, optional
+        Called with the text; raises SettingError for another than it reads.
+    in_java : bool
+        RocketMQ has the setting.
     """
-    right = {
-        "bool": isinstance(value, bool),
-        "int": isinstance(value, int) and not isinstance(value, bool),
-        "float": isinstance(value, int | float) and not isinstance(value, bool),
-        "str": isinstance(value, str),
-        "str | None": value is None or isinstance(value, str),
-    }[kind]
-    if not right:
-        raise SettingError((name,), f"expected {kind}, got {value!r}")
-    if isinstance(value, int | float) and kind != "bool":
-        least = AT_LEAST.get(name, 0)
-        most = AT_MOST.get(name, LONG_MAX if name in LONGS else INT_MAX)
-        if not least <= value <= most:  # a NaN is not either
-            long = (
-                isinstance(value, int) and value.bit_length() > 1000
-            )  # Python refuses to print it
+
+    least: int = 0
+    most: int = INT_MAX
+    one_of: tuple[str, ...] = ()
+    is_path: bool = False
+    parse: Callable[[str], object] | None = None
+    in_java: bool = True
+
+    def check(self, name: str, kind: str, value: object) -> None:
+        """Check the value of a field; `kind` is the field's type as annotated.
+
+        Raises
+        ------
+        SettingError
+            It has another type, is out of its range or is none of the names.
+        """
+        right = {
+            "bool": isinstance(value, bool),
+            "int": isinstance(value, int) and not isinstance(value, bool),
+            "float": isinstance(value, int | float) and not isinstance(value, bool),
+            "str": isinstance(value, str),
+            "str | None": value is None or isinstance(value, str),
+        }[kind]
+        if not right:
+            raise SettingError((name,), f"expected {kind}, got {value!r}")
+        if isinstance(value, int | float) and kind != "bool":
+            self._check_number(name, value)
+        if isinstance(value, str):
+            self._check_text(name, value)
+
+    def _check_number(self, name: str, value: float) -> None:
+        if not self.least <= value <= self.most:  # a NaN is not either
+            # Python refuses to print a number of very many digits.
+            long = isinstance(value, int) and value.bit_length() > 1000
             shown = "a number of hundreds of digits" if long else value
-            raise SettingError((name,), f"expected {least} to {most}, got {shown}")
-    if name in CHOICES and value not in CHOICES[name]:
-        raise SettingError((name,), f"expected one of {', '.join(CHOICES[name])}, got {value!r}")
-    if isinstance(value, str):
-        if name in _PARSERS:
-            _PARSERS[name](value)
-        elif name in PATHS and (not value or "\0" in value):
+            raise SettingError((name,), f"expected {self.least} to {self.most}, got {shown}")
+
+    def _check_text(self, name: str, value: str) -> None:
+        if self.one_of and value not in self.one_of:
+            raise SettingError((name,), f"expected one of {', '.join(self.one_of)}, got {value!r}")
+        if self.parse is not None:
+            self.parse(value)
+        if self.is_path and (not value or "\0" in value):
             raise SettingError((name,), f"expected a path, got {value!r}")
+
+
+def setting(
+    default: object,
+    *,
+    least: int = 0,
+    most: int = INT_MAX,
+    one_of: tuple[str, ...] = (),
+    is_path: bool = False,
+    parse: Callable[[str], object] | None = None,
+    in_java: bool = True,
+) -> Any:
+    """Declare a field of a dataclass with a default and a `Rule`, whose attributes are the parameters."""
+    rule = Rule(
+        least=least, most=most, one_of=one_of, is_path=is_path, parse=parse, in_java=in_java
+    )
+    return field(default=default, metadata={_RULE: rule})
+
+
+def rule_of(one: Field[Any]) -> Rule:
+    """Return the rule of a field; one without `setting` holds what its type can."""
+    rule: Rule = one.metadata.get(_RULE, Rule())
+    return rule
 
 
 def check_extra(extra: object) -> None:
@@ -158,10 +167,3 @@ def parse_hours(text: str) -> tuple[int, ...]:
             )
         hours.append(int(hour))
     return tuple(hours)
-
-
-_PARSERS: dict[str, Callable[[str], object]] = {
-    "message_delay_level": parse_delay_levels,
-    "delete_when": parse_hours,
-    "for_version": parse_version,
-}

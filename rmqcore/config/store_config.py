@@ -25,13 +25,22 @@ from rmqcore.config.broker_conf import (
     wrong_in_file,
 )
 from rmqcore.config.broker_keys import IGNORED_KEYS
-from rmqcore.config.fields import PATHS, check_extra, check_value, parse_delay_levels
+from rmqcore.config.fields import (
+    BROKER_ROLES,
+    FLUSH_TYPES,
+    check_extra,
+    parse_delay_levels,
+    parse_hours,
+    rule_of,
+    setting,
+)
 from rmqcore.config.unused import UNUSED, warn_unused
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 from rmqcore.shown.html_tables import values_html
 from rmqcore.shown.report import Report
-from rmqcore.vocabulary.units import INT_MAX
+from rmqcore.vocabulary.rocketmq_versions import parse_version
+from rmqcore.vocabulary.units import INT_MAX, LONG_MAX
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,53 +72,55 @@ class MessageStoreConfig(Report):
     """
 
     # Paths; None means the usual place under the store's root
-    store_path_root_dir: str | None = None
-    store_path_commit_log: str | None = None
-    read_only_commit_log_store_paths: str | None = None
+    store_path_root_dir: str | None = setting(None, is_path=True)
+    store_path_commit_log: str | None = setting(None, is_path=True)
+    read_only_commit_log_store_paths: str | None = setting(None, is_path=True)
     # Files
-    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
-    mapped_file_size_consume_queue: int = 300_000 * CQ_STORE_UNIT_SIZE
-    mapper_file_size_batch_consume_queue: int = 300_000 * 46
+    mapped_file_size_commit_log: int = setting(1024 * 1024 * 1024, least=64)
+    mapped_file_size_consume_queue: int = setting(300_000 * CQ_STORE_UNIT_SIZE, least=1)
+    mapper_file_size_batch_consume_queue: int = setting(300_000 * 46, least=46)
     enable_consume_queue_ext: bool = False
-    mapped_file_size_consume_queue_ext: int = 48 * 1024 * 1024
+    mapped_file_size_consume_queue_ext: int = setting(48 * 1024 * 1024, least=64)
     bit_map_length_consume_queue_ext: int = 64
     # Index
     message_index_enable: bool = True
     message_index_safe: bool = False
-    max_hash_slot_num: int = DEFAULT_SLOTS
-    max_index_num: int = DEFAULT_ENTRIES
-    max_msgs_num_batch: int = 64
+    max_hash_slot_num: int = setting(DEFAULT_SLOTS, least=1)
+    max_index_num: int = setting(DEFAULT_ENTRIES, least=2)
+    max_msgs_num_batch: int = setting(64, least=1)
     default_query_max_num: int = 32
     index_file_write_enable: bool = True
     index_file_read_enable: bool = True
     # Messages
-    max_message_size: int = 4 * 1024 * 1024
+    max_message_size: int = setting(4 * 1024 * 1024, least=1)
     auto_message_version_on_topic_len: bool = True
-    max_topic_length: int = 127
-    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-    flush_delay_offset_interval: int = 10_000
+    max_topic_length: int = setting(127, least=1)
+    message_delay_level: str = setting(
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", parse=parse_delay_levels
+    )
+    flush_delay_offset_interval: int = setting(10_000, most=LONG_MAX)
     enable_lmq: bool = False
     enable_multi_dispatch: bool = False
     max_lmq_consume_queue_num: int = 20_000
     enabled_append_prop_crc: bool = False
     force_verify_prop_crc: bool = False
     # Not in Java: refuse messages that this release of RocketMQ cannot read, such as "4.9".
-    for_version: str | None = None
+    for_version: str | None = setting(None, parse=parse_version, in_java=False)
     # Recovery
     check_crc_on_recover: bool = True
     check_commit_log_offset_on_recover: bool = True
-    commit_log_recover_max_num: int = 10
+    commit_log_recover_max_num: int = setting(10, least=1)
     recheck_reput_offset_from_cq: bool = False
     # Not in Java, which always does so: without a CommitLog file delete the queues and begin anew at offset 0.
-    recover_without_commit_log: bool = False
+    recover_without_commit_log: bool = setting(False, in_java=False)
     # Not in Java: after an unclean exit so many bytes of log, the newest, are compared with queues and index.
-    recover_check_bytes: int = 1024 * 1024 * 1024
+    recover_check_bytes: int = setting(1024 * 1024 * 1024, most=LONG_MAX, in_java=False)
     # Not in Java: a thread that compares old log, queues and index with each other, so many bytes a second.
-    scrub_enable: bool = False
-    scrub_bytes_per_second: int = 16 * 1024 * 1024
+    scrub_enable: bool = setting(False, in_java=False)
+    scrub_bytes_per_second: int = setting(16 * 1024 * 1024, least=1, in_java=False)
     duplication_enable: bool = False
     # Flush and commit
-    flush_disk_type: str = "ASYNC_FLUSH"
+    flush_disk_type: str = setting("ASYNC_FLUSH", one_of=FLUSH_TYPES)
     flush_interval_commit_log: int = 500
     flush_commit_log_timed: bool = True
     flush_commit_log_least_pages: int = 4
@@ -130,23 +141,23 @@ class MessageStoreConfig(Report):
     flush_least_pages_when_warm_maped_file: int = 4096
     write_without_mmap: bool = False
     put_consume_queue_data_by_file_channel: bool = True
-    os_page_cache_busy_time_out_mills: int = 1000
+    os_page_cache_busy_time_out_mills: int = setting(1000, most=LONG_MAX)
     use_reentrant_lock_when_put_message: bool = True
     use_abs_lock: bool = False
-    topic_queue_lock_num: int = 32
+    topic_queue_lock_num: int = setting(32, least=1)
     enable_build_consume_queue_concurrently: bool = False
     # Reading
     read_un_committed: bool = False
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
-    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_count_on_message_in_memory: int = setting(32, least=1)
     max_transfer_bytes_on_message_in_disk: int = 64 * 1024
-    max_transfer_count_on_message_in_disk: int = 8
-    access_message_in_memory_max_ratio: int = 40
-    max_filter_message_size: int = 16_000
-    travel_cq_file_num_when_get_message: int = 1
+    max_transfer_count_on_message_in_disk: int = setting(8, least=1)
+    access_message_in_memory_max_ratio: int = setting(40, most=100)
+    max_filter_message_size: int = setting(16_000, least=20)
+    travel_cq_file_num_when_get_message: int = setting(1, least=1)
     offset_check_in_slave: bool = False
     # Cleaning
-    delete_when: str = "04"
+    delete_when: str = setting("04", parse=parse_hours)
     file_reserved_time: int = 72
     clean_resource_interval: int = 10_000
     delete_commit_log_files_interval: int = 100
@@ -154,21 +165,21 @@ class MessageStoreConfig(Report):
     delete_file_batch_max: int = 10
     destroy_maped_file_interval_forcibly: int = 120_000
     redelete_hanged_file_interval: int = 120_000
-    disk_max_used_space_ratio: int = 75
-    disk_space_warning_level_ratio: int = 90
-    disk_space_clean_forcibly_ratio: int = 85
+    disk_max_used_space_ratio: int = setting(75, most=100)
+    disk_space_warning_level_ratio: int = setting(90, most=100)
+    disk_space_clean_forcibly_ratio: int = setting(85, most=100)
     clean_file_forcibly_enable: bool = True
-    replicas_per_disk_partition: int = 1
-    logical_disk_space_clean_forcibly_threshold: float = 0.8
+    replicas_per_disk_partition: int = setting(1, least=1)
+    logical_disk_space_clean_forcibly_threshold: float = setting(0.8, most=1)
     # Replication
-    broker_role: str = "ASYNC_MASTER"
-    ha_listen_port: int = 10912
+    broker_role: str = setting("ASYNC_MASTER", one_of=BROKER_ROLES)
+    ha_listen_port: int = setting(10912, most=65_535)
     ha_send_heartbeat_interval: int = 5000
     ha_housekeeping_interval: int = 20_000
-    ha_transfer_batch_size: int = 32 * 1024
+    ha_transfer_batch_size: int = setting(32 * 1024, least=1)
     ha_max_gap_not_in_sync: int = 256 * 1024 * 1024
     ha_master_address: str | None = None
-    total_replicas: int = 1
+    total_replicas: int = setting(1, least=1)
     in_sync_replicas: int = 1
     min_in_sync_replicas: int = 1
     all_ack_in_sync_state_set: bool = False
@@ -217,10 +228,11 @@ class MessageStoreConfig(Report):
                 check_extra(value)
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
                 continue
-            if name in PATHS and isinstance(value, os.PathLike):
+            rule = _RULES[name]
+            if rule.is_path and isinstance(value, os.PathLike):
                 value = os.fspath(value)
                 object.__setattr__(self, name, value)
-            check_value(name, _TYPES[name], value)
+            rule.check(name, _TYPES[name], value)
             if value != _DEFAULTS[name] and name in UNUSED:
                 warn_unused(f"{name} ({java_name(name)}) does nothing: {UNUSED[name]}")
         for sizes, size in (
@@ -357,6 +369,7 @@ class MessageStoreConfig(Report):
 _FIELDS = [f for f in fields(MessageStoreConfig) if f.name != "extra"]
 _NAMES = tuple(f.name for f in _FIELDS)
 _TYPES = {f.name: str(f.type) for f in _FIELDS}
+_RULES = {f.name: rule_of(f) for f in _FIELDS}
 _DEFAULTS = {f.name: f.default for f in _FIELDS}
 
 

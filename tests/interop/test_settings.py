@@ -9,7 +9,7 @@ from interop.java_process import JavaProcess
 from rmqcore import MessageStoreConfig
 from rmqcore.config.broker_conf import java_name
 from rmqcore.config.broker_keys import IGNORED_KEYS
-from rmqcore.config.fields import NOT_IN_JAVA
+from rmqcore.config.fields import rule_of
 
 OTHER_DEFAULTS = {"storePathRootDir": "None", "checkCommitLogOffsetOnRecover": "true"}
 """The first is the home directory there; docs/compat.md has the second."""
@@ -22,7 +22,7 @@ def test_names_and_defaults_are_javas(java: JavaProcess) -> None:
     ours = {
         java_name(field.name): str(field.default)
         for field in dataclasses.fields(MessageStoreConfig)
-        if field.name not in {"extra", *NOT_IN_JAVA}
+        if field.name != "extra" and rule_of(field).in_java
     }
     ours = {name: {"True": "true", "False": "false"}.get(text, text) for name, text in ours.items()}
     assert {name: text for name, text in ours.items() if want.get(name) != text} == OTHER_DEFAULTS

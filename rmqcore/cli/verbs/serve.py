@@ -34,7 +34,7 @@ from rmqcore.cli.values import (
 )
 from rmqcore.config import MessageStoreConfig
 from rmqcore.config.broker_conf import read_properties, wrong_in_file
-from rmqcore.config.fields import CHOICES
+from rmqcore.config.fields import BROKER_ROLES
 from rmqcore.config.unused import (
     LEFT_TO_JAVA,
     NOT_SERVED_KEYS,
@@ -53,7 +53,6 @@ from rmqcore.opening import open_by_mode, other_root
 from rmqcore.vocabulary.units import INT_MAX
 
 LOOPBACK = "127.0.0.1"
-ROLES = CHOICES["broker_role"]
 BROKER_PORT = 10911
 NAMESRV_PORT = 9876
 SLAVE_ID = 1
@@ -117,8 +116,8 @@ def serve(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help=f"{', '.join(ROLES)}: whether the broker takes messages, or follows a master.",
-            show_default=f"brokerRole of the configuration, {ROLES[0]}",
+            help=f"{', '.join(BROKER_ROLES)}: whether the broker takes messages, or follows a master.",
+            show_default=f"brokerRole of the configuration, {BROKER_ROLES[0]}",
         ),
     ] = None,
     ha_port: Annotated[
@@ -310,8 +309,8 @@ def _replicated(
 ) -> MessageStoreConfig:
     """Return the configuration with the options of replication."""
     if role is not None:
-        if role.upper() not in ROLES:
-            raise wrong_value(role, f"one of {', '.join(ROLES)}", "--role")
+        if role.upper() not in BROKER_ROLES:
+            raise wrong_value(role, f"one of {', '.join(BROKER_ROLES)}", "--role")
         given = given.changed(broker_role=role.upper())
     if ha_master is not None:
         if not given.is_slave:

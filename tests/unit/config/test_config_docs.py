@@ -13,11 +13,12 @@ from support.places import ROOT
 import rmqcore
 from rmqcore import MessageStoreConfig
 from rmqcore.config.broker_conf import java_name
-from rmqcore.config.fields import NOT_IN_JAVA
+from rmqcore.config.fields import rule_of
 from rmqcore.config.unused import LEFT_TO_JAVA, NOT_SERVED_KEYS, REFUSED_KEYS, UNUSED
 
 PAGE = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
 FIELDS = {f.name: f.default for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"}
+NOT_IN_JAVA = {f.name for f in dataclasses.fields(MessageStoreConfig) if not rule_of(f).in_java}
 
 
 class Line(NamedTuple):
