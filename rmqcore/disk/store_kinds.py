@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from types import MappingProxyType
 
@@ -23,7 +24,7 @@ from rmqcore.vocabulary.topics import REVIVE_TOPIC_PREFIX
 DLEDGER_HEAD_SIZE = 48
 """Bytes before each record of a DLedger log. Source: DLedger 0.3 DLedgerEntry#HEADER_SIZE."""
 BEGINNING = DLEDGER_HEAD_SIZE + REC_MAGIC + 4
-"""Bytes at the start of a log file that `tells_dledger` needs."""
+"""Bytes at the start of a log file that `log_kind` needs."""
 ASKED_FILES = 4
 """Files of a log whose first bytes are read, so that one damaged file does not hide a DLedger log."""
 ROCKSDB_FOLDER = "consumequeue_rocksdb"
@@ -242,17 +243,28 @@ def is_dledger_log(folder: Path) -> bool:
     return any(_begins_with_head(folder / name) for name in {*files[:ASKED_FILES], *files[-1:]})
 
 
-def tells_dledger(beginning: bytes) -> bool | None:
-    """Whether the first `BEGINNING` bytes of a log file belong to a DLedger log; None if they match neither log.
+class LogKind(Enum):
+    """Whose log a file belongs to."""
+
+    ROCKETMQ = auto()
+    DLEDGER = auto()
+    UNKNOWN = auto()
+
+
+def log_kind(beginning: bytes) -> LogKind:
+    """Find the kind of a log by the first `BEGINNING` bytes of one of its files.
 
     Notes
     -----
     Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int (2 of an entry without a message), the record at 48.
     """
     if _is_magic(beginning[REC_MAGIC : REC_MAGIC + 4]):
-        return False
-    head = int.from_bytes(beginning[:4], "big") == 1
-    return True if head and _is_magic(beginning[DLEDGER_HEAD_SIZE + REC_MAGIC :]) else None
+        return LogKind.ROCKETMQ
+    if int.from_bytes(beginning[:4], "big") == 1 and _is_magic(
+        beginning[DLEDGER_HEAD_SIZE + REC_MAGIC :]
+    ):
+        return LogKind.DLEDGER
+    return LogKind.UNKNOWN
 
 
 def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
@@ -312,7 +324,7 @@ def _log_files(folder: Path) -> list[str]:
 
 
 def _begins_with_head(path: Path) -> bool:
-    return tells_dledger(_start_of(path, BEGINNING)) is True
+    return log_kind(_start_of(path, BEGINNING)) is LogKind.DLEDGER
 
 
 def _holds_records(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rmqcore.cli.common.arrow_output import ViewBatches, write_batches
-from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people, refuse_text_in_columns
+from rmqcore.cli.common.bodies import Bodies, BodyMode, decompressing, refuse_text_in_columns
 from rmqcore.cli.common.message_card import message_card
 from rmqcore.cli.common.message_table import TableShape
 from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter, text_writer
@@ -58,7 +58,7 @@ class Answer:
         self._out = out
         self._bodies = Bodies(
             body or BodyMode.text,
-            decompress=for_people(decompress, self._kind, body),
+            decompress=decompressing(decompress, self._kind, body),
             max_body=max_body,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 import typer
 
@@ -33,15 +33,25 @@ def refuse_text_in_columns(kind: RowFormat, body: BodyMode | None, *, decompress
         )
 
 
-def for_people(asked: bool, kind: RowFormat | None, body: BodyMode | None) -> bool | None:
-    """Return how `Bodies` decompresses: for people to read (a table, and None for lines of a template) as plain text.
+class Decompress(Enum):
+    """Which bodies `Bodies` decompresses."""
+
+    NEVER = auto()
+    WHERE_POSSIBLE = auto()
+    """A body that does not decompress is shown as it is stored, with a line on stderr."""
+    ALWAYS = auto()
+    """A body that does not decompress is left out, with a line on stderr."""
+
+
+def decompressing(asked: bool, kind: RowFormat | None, body: BodyMode | None) -> Decompress:
+    """Return what to decompress: for people to read (a table, and None for lines of a template) what can be.
 
     Programs get the stored bytes unless ``--decompress`` was given, and so do base64 and SHA-256.
     """
     if asked:
-        return True
-    as_text = body in (None, BodyMode.text)
-    return None if as_text and kind in (None, RowFormat.table) else False
+        return Decompress.ALWAYS
+    for_people = body in (None, BodyMode.text) and kind in (None, RowFormat.table)
+    return Decompress.WHERE_POSSIBLE if for_people else Decompress.NEVER
 
 
 class Bodies:
@@ -51,15 +61,14 @@ class Bodies:
     ----------
     mode : BodyMode or None
         None: text where a body is UTF-8, else base64.
-    decompress : bool or None
-        None: where that can be done; a body that does not decompress is shown as it is stored, with a line on stderr.
+    decompress : Decompress
 
     Attributes
     ----------
     shown : bool
         False for ``--body none``.
     failures : int
-        How many bodies could not be decompressed; each is left out, with a line on stderr.
+        How many bodies were left out.
     most_body : int or None
         How many bytes of each stored body are looked at; None: all of them.
     """
@@ -68,7 +77,7 @@ class Bodies:
         self,
         mode: BodyMode | None,
         *,
-        decompress: bool | None,
+        decompress: Decompress,
         max_body: int | None = MAX_BODY,
         stored: Stored | None = None,
     ) -> None:
@@ -87,8 +96,8 @@ class Bodies:
                 stored=stored,
             )
 
-        self._encode = encoder(plain=decompress is not False)
-        self._as_stored = encoder(plain=False) if decompress is None else None
+        self._encode = encoder(plain=decompress is not Decompress.NEVER)
+        self._as_stored = encoder(plain=False) if decompress is Decompress.WHERE_POSSIBLE else None
         self._hinted = False
 
     def tell_shortened(self, phy_offset: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people
+from rmqcore.cli.common.bodies import Bodies, BodyMode, decompressing
 from rmqcore.cli.common.message_table import TableShape
 from rmqcore.cli.common.message_writers import LineWriter, MessageWriter, text_writer
 from rmqcore.cli.common.output import (
@@ -55,7 +55,7 @@ class MessageOutput:
         kind = None if self.template else self.kind
         return Bodies(
             body or (None if self.template else BodyMode.text),
-            decompress=for_people(decompress, kind, body),
+            decompress=decompressing(decompress, kind, body),
             max_body=max_body,
             stored=stored,
         )

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 from contextlib import suppress
+from enum import Enum, auto
 from pathlib import Path
 from typing import Self
 from weakref import WeakValueDictionary
@@ -26,6 +27,16 @@ lets go of its locks."""
 _held_guard = Mutex(again=True)
 # What a file system answers that has no locks for directories: NFS wants a descriptor open for writing, which no directory has.
 _NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EISDIR}
+
+
+class Flock(Enum):
+    """What came of `try_flock`."""
+
+    TAKEN = auto()
+    HELD = auto()
+    """Another holder has the lock."""
+    UNSUPPORTED = auto()
+    """The file system has no locks for directories."""
 
 
 class DirectoryLock:
@@ -95,10 +106,10 @@ class DirectoryLock:
 
     def _take(self, directory_fd: int) -> None:
         """Lock the directory that is open."""
-        taken = try_flock(directory_fd)
-        if taken is False:
+        flock = try_flock(directory_fd)
+        if flock is Flock.HELD:
             raise self._in_use_by(_flock_holder(os.fstat(directory_fd)))
-        self.shared = taken is None
+        self.shared = flock is Flock.UNSUPPORTED
 
     @property
     def _name(self) -> str:
@@ -150,17 +161,17 @@ def held_here(status: os.stat_result) -> bool:
     return _held_guard.run(_held.__contains__, (status.st_dev, status.st_ino))
 
 
-def try_flock(fd: int, kind: int = fcntl.LOCK_EX) -> bool | None:
-    """Lock an open directory; False when another holder has it, None where the file system has no such locks."""
+def try_flock(fd: int, kind: int = fcntl.LOCK_EX) -> Flock:
+    """Lock an open directory, without waiting for another holder."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno == errno.EWOULDBLOCK:
-            return False
+            return Flock.HELD
         if error.errno in _NO_LOCKS:
-            return None
+            return Flock.UNSUPPORTED
         raise
-    return True
+    return Flock.TAKEN
 
 
 def _flock_holder(status: os.stat_result) -> int | None:

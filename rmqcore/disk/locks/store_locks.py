@@ -19,7 +19,7 @@ from rmqcore.disk.durable import make_directory
 from rmqcore.disk.file_kinds import kind_of
 from rmqcore.disk.inside.files import check_is_file, open_folder, remove_empty, unlink
 from rmqcore.disk.inside.links import refuse_links
-from rmqcore.disk.locks.directory_lock import DirectoryLock, held_here, try_flock
+from rmqcore.disk.locks.directory_lock import DirectoryLock, Flock, held_here, try_flock
 from rmqcore.disk.locks.foreign_writer import foreign_writer
 from rmqcore.disk.locks.lock import StoreLock
 from rmqcore.disk.paths import StorePaths
@@ -242,7 +242,7 @@ def _check_above(part: Path, root: Path) -> None:
         opened = open_folder(above)
         fd = opened.fileno()
         try:
-            if held_here(os.fstat(fd)) or try_flock(fd, fcntl.LOCK_SH) is False:
+            if held_here(os.fstat(fd)) or try_flock(fd, fcntl.LOCK_SH) is Flock.HELD:
                 raise StoreLockedError(f"{part} leads into {above}, which is in use")
         finally:
             opened.close()

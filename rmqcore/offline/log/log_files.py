@@ -23,7 +23,7 @@ from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.paths import FILE_NAME_DIGITS, MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.disk.same_name import compared
-from rmqcore.disk.store_kinds import ASKED_FILES, BEGINNING, is_dledger_name, tells_dledger
+from rmqcore.disk.store_kinds import ASKED_FILES, BEGINNING, LogKind, is_dledger_name, log_kind
 from rmqcore.offline.remote.remote_paths import RemotePaths
 from rmqcore.vocabulary.units import PAGE
 
@@ -238,9 +238,9 @@ def _is_dledger(oldest: Iterable[LogFile]) -> bool:
         if folder.name == "commitlog" and not file.is_local:
             return False  # saves a request
         with suppress(OSError):  # the reader of the file reports it
-            tells = tells_dledger(file.read_range(0, BEGINNING))
-            if tells is not None:
-                return tells
+            kind = log_kind(file.read_range(0, BEGINNING))
+            if kind is not LogKind.UNKNOWN:
+                return kind is LogKind.DLEDGER
     return is_dledger_name(shown_folder(folder))
 
 
