@@ -1,6 +1,7 @@
 """Runs and compactions that are killed at any of their steps: no row is lost, none is there twice.
 
-RMQCORE_TABLE_KILLS: how many processes are killed; RMQCORE_SEED: other steps.
+RMQCORE_TABLE_KILLS: how many processes are killed; RMQCORE_TABLE_STRIDE: steps from one death of a run to the next;
+RMQCORE_SEED: other steps.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from rmqcore.spark.lake.manifest import read_manifest
 pytest.importorskip("pyarrow")
 
 KILLS = dose("RMQCORE_TABLE_KILLS", test=4, verify=20, night=400)
+STRIDE = dose("RMQCORE_TABLE_STRIDE", test=5, verify=3, night=1)
 
 
 class Killed(BaseException):
@@ -68,18 +70,20 @@ def end_of(out: Path, format: str) -> int | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
-def test_a_run_that_dies_before_each_of_its_steps(tmp_path: Path, format: str) -> None:
+def test_a_run_that_dies_before_each_of_its_steps(
+    tmp_path: Path, format: str, rng: random.Random
+) -> None:
     """The log grows between the runs. Whenever a run died, a reader of the table's log finds what its watermark says."""
     if format != "parquet":
         pytest.importorskip("deltalake")
         pytest.importorskip("pyiceberg")
     log, out = LiveLog(tmp_path / "store"), tmp_path / "out"
-    step, came_through, end = 0, 0, None
+    step, came_through, end = rng.randrange(STRIDE), 0, None
     while came_through < 2:
         for number in range(7):
             log.append(["Orders", "a/b"][number % 2])
         came_through += run_killed(step, tmp_path, format)
-        step += 1
+        step += STRIDE
         end = end_of(out, format)
         if end is not None:
             assert sorted(rows_of(out, format)) == rows_in(tmp_path / "store", end=end)
