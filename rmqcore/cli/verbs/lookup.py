@@ -30,6 +30,7 @@ def lookup(
     ],
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    unwrap: arguments.Unwrap = False,
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -57,6 +58,7 @@ def lookup(
         max_body=max_body,
         as_json=json,
         csv_safe=csv_safe,
+        unwrap=unwrap,
     )
     by_id = MESSAGE_ID.fullmatch(id_or_offset)
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:

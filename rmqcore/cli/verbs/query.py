@@ -54,6 +54,7 @@ def query(
     ] = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    unwrap: arguments.Unwrap = False,
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -83,6 +84,7 @@ def query(
         max_body=max_body,
         as_json=json,
         csv_safe=csv_safe,
+        unwrap=unwrap,
         wide=wide,
         columns=columns,
     )
