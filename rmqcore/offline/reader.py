@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import index
@@ -21,7 +22,7 @@ from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Conditions
-from rmqcore.offline.log.damage import DamageList, DamageRange
+from rmqcore.offline.log.damage import DamageList, DamageRange, DamageWarning
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.long_rows import MOST_IN_COLUMNS, LongRowScan
@@ -74,6 +75,8 @@ class StoreReader(StoreFrames):
     ElsewhereWarning
         A call was asked for a topic that has no such message in the log, and may have some in a compaction log or in a tiered
         store, which rmqcore does not read.
+    DamageWarning
+        From `query`: entries of an index file cannot be found.
 
     Raises
     ------
@@ -466,7 +469,8 @@ class StoreReader(StoreFrames):
 
         The answer is a list, and has the attributes of what `MessageStore.query` answers. Times are those of the records, to the
         millisecond, both included. ``missing_phy_offsets`` lists the entries whose record is not in the log; if the log
-        ends before them, `damage` says so.
+        ends before them, `damage` says so. Index files whose entries cannot all be found are in ``unasked_files``, and a
+        `DamageWarning`: the answer may lack messages then.
         """
         found = self._lookup.query(
             topic, key, max_messages, begin_ms, end_ms, index_type=index_type
@@ -475,6 +479,12 @@ class StoreReader(StoreFrames):
             self._note_missing_log()
         elif not found:
             Elsewhere(self.paths, [topic]).warn()
+        for unasked in found.unasked_files:
+            warnings.warn(
+                f"{self.path}: {unasked}; the answer may lack messages: `messages` with keys= reads the log instead",
+                DamageWarning,
+                stacklevel=2,
+            )
         return found
 
     def offset_by_time(
