@@ -31,13 +31,14 @@ from rmqcore.offline.log.stored_body import StoredBody, stored_body
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
-from rmqcore.offline.missing_log import LOG_MISSING, StoreEnd, missing_log
+from rmqcore.offline.missing_log import StoreEnd, emptied_files, missing_log
 from rmqcore.offline.queues.queues import list_queues, queue_names
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.queries.asked import check_least
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.shown.notebook import reader_html
+from rmqcore.status import GetMessageStatus
 
 __all__ = ["LogDirectories", "StoreReader", "read", "store_paths"]
 
@@ -399,13 +400,19 @@ class StoreReader(StoreFrames):
         return read_info(self.paths, self.log_files())
 
     def missing_log(self) -> list[DamageRange]:
-        """What queues, index or checkpoint know behind the log's end: an empty list, or one range of kind ``log_missing``."""
-        return missing_log(self.paths)
+        """Return what the log lacks at its ends.
+
+        A range ``missing_file`` for each file of no bytes before the first one that has some, and one of kind ``log_missing`` if
+        queues, index or checkpoint know messages behind the log's end.
+        """
+        return [*emptied_files(self.paths), *missing_log(self.paths)]
 
     def _note_missing_log(self) -> None:
         """Add what the log lacks to `damage`: a running walk adds to the same list."""
-        if all(found.kind != LOG_MISSING for found in self.damage):
-            self.damage += self.missing_log()
+        self._note(self.missing_log())
+
+    def _note(self, damage: list[DamageRange]) -> None:
+        self.damage += [one for one in damage if one not in self.damage]
 
     # ---- lookups ------------------------------------------------------------------------------------
 
@@ -451,6 +458,8 @@ class StoreReader(StoreFrames):
         )
         if self._lookup.beyond_log:
             self._note_missing_log()
+        elif found.status is GetMessageStatus.OFFSET_TOO_SMALL:
+            self._note(emptied_files(self.paths))
         if found.status not in LOOKED_AT:
             Elsewhere(self.paths, [topic]).warn()
         return found

@@ -14,6 +14,7 @@ from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.codec import parse_msg_id
 from rmqcore.errors.exit_codes import DAMAGED, FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
+from rmqcore.offline.missing_log import LOG_MISSING
 from rmqcore.units import LONG_MAX
 
 MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
@@ -66,7 +67,12 @@ def lookup(
         if view is not None:
             return answer.show_one(view)
         wanted = parse_msg_id(id_or_offset).phy_offset if by_id else _offset(id_or_offset)
-        missing = [one for one in reader.missing_log() if one.start_phy_offset <= wanted]
+        missing = [
+            one
+            for one in reader.missing_log()
+            if one.start_phy_offset <= wanted
+            and (wanted < one.end_phy_offset or one.kind == LOG_MISSING)
+        ]
         if missing:
             report_damage(missing)
             return DAMAGED
