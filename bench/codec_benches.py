@@ -131,6 +131,7 @@ CALLS = [
     Call("parse_msg_id", "parse_msg_id(id)", "plain_parse_msg_id(id)", same=True),
     Call("encode_batch of 100", "encode_batch(batch)", "plain_encode_batch(plain_batch)", messages=BATCH, same=True),
     Call("decode_batch of 100", "decode_batch(batch_body)", "plain_decode_batch(batch_body)", messages=BATCH, same=True),
+    Call("unwrap, a batch of 100", "unwrap(stored_batch)", messages=BATCH),
     Call("encode", ENCODE, "pack_struct(fields)", "msgspec, MessagePack"),
     Call("decode; topic, body, properties", READ, "unpack_struct(packed)", "msgspec, MessagePack"),
     Call("encode", ENCODE, "dumps(text_fields)", "orjson, body as text"),
@@ -203,6 +204,14 @@ def names() -> dict[str, Any]:
         "batch": messages[:BATCH],
         "plain_batch": plain_messages[:BATCH],
         "batch_body": codec.encode_batch(messages[:BATCH]),
+        "stored_batch": codec.decode(
+            codec.encode(
+                Message(TOPIC, codec.encode_batch(messages[:BATCH]), QUEUE, sys_flag=0xC0),
+                phy_offset=0,
+                queue_offset=7,
+                store_timestamp_ms=STORED_MS,
+            )
+        ),
         "three": PROPERTIES,
         "text": codec.encode_properties(PROPERTIES),
         "unique": PROPERTIES["UNIQ_KEY"],

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from rmqcore.offline.export.export import export
     from rmqcore.offline.found_config import find_config
     from rmqcore.offline.fsck.fsck import fsck
-    from rmqcore.offline.lazy.damage_warning import DamageWarning
     from rmqcore.offline.lazy.duckdb_view import duckdb_view
     from rmqcore.offline.lazy.polars_scan import scan
+    from rmqcore.offline.log.damage import DamageWarning
     from rmqcore.offline.reader import StoreReader, read
     from rmqcore.offline.stats.count import stats
     from rmqcore.opening import open  # noqa: A004
@@ -86,7 +86,7 @@ sys.modules.update(
 
 # The codec alone must not pay for the rest at import.
 _LATER = {
-    "DamageWarning": "rmqcore.offline.lazy.damage_warning",
+    "DamageWarning": "rmqcore.offline.log.damage",
     "ElsewhereWarning": "rmqcore.offline.elsewhere",
     "MessageStore": "rmqcore.engine.store.store",
     "MessageStoreConfig": "rmqcore.config",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rmqcore import sysflag as _sysflag
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.cq import CqEntry, pack_cq, unpack_cq
 from rmqcore._native.format.decode import body_crc, check, decode, decode_all
@@ -33,8 +34,10 @@ from rmqcore._native.put.encode import (
     encode_many,
     encode_properties,
 )
+from rmqcore._native.put.message import Message as _Message
 from rmqcore._native.scan import scan as _scan
 from rmqcore.codec.scan_result import ScanBatches, ScanResult, end_of_scan
+from rmqcore.errors import CorruptMessageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +75,11 @@ __all__ = [
     "unpack_cq",
     "unpack_cq_entries",
     "unpack_host",
+    "unwrap",
 ]
+
+_WRAPPED = _sysflag.NEED_UNWRAP | _sysflag.INNER_BATCH
+_OF_THE_BATCH = _WRAPPED | _sysflag.COMPRESSED | _sysflag.COMPRESSION_TYPE_MASK
 
 
 def __dir__() -> list[str]:
@@ -181,3 +188,62 @@ def unpack_cq_entries(buf: Buffer) -> NDArray[np.void]:
     from rmqcore._native.format.cq_arrays import unpack_cq_entries as array_of
 
     return array_of(buf)
+
+
+def unwrap(view: MessageView) -> list[MessageView]:
+    """Return the messages of a batch that was stored as one record; any other message alone, as it is.
+
+    Each message is a record of its own, at the place of the batch: topic, queue, times, hosts and PHYSICALOFFSET are those of
+    the batch; flag, body and properties are its own, and the queue offsets count up from that of the batch.
+
+    Raises
+    ------
+    CorruptMessageError
+        The body is not a list of messages, or a message of it does not fit into a record.
+    CompressionError
+        The body of the batch cannot be decompressed.
+
+    Notes
+    -----
+    Thread safety: any thread. Source: RocketMQ 5.5.0 MessageDecoder#decodeMessage(MessageExt, List).
+
+    Examples
+    --------
+    >>> wrapped = Message("t", encode_batch([Message("t", b"one"), Message("t", b"two")]), sys_flag=0xC0)
+    >>> batch = decode(encode(wrapped, phy_offset=0, queue_offset=7, store_timestamp_ms=1))
+    >>> [(message.queue_offset, message.body) for message in unwrap(batch)]
+    [(7, b'one'), (8, b'two')]
+    """
+    if view.sys_flag & _WRAPPED != _WRAPPED:
+        return [view]
+    parts = decode_batch(view.decompress(), check_size=False)
+    return [_inner(view, number, part) for number, part in enumerate(parts)]
+
+
+def _inner(batch: MessageView, number: int, part: BatchMessage) -> MessageView:
+    """Return a message of a stored batch as a record of its own."""
+    try:
+        message = _Message(
+            batch.topic,
+            part.body,
+            batch.queue_id,
+            properties=part.properties,
+            flag=part.flag,
+            sys_flag=batch.sys_flag & ~_OF_THE_BATCH,
+            born_timestamp_ms=batch.born_timestamp_ms,
+            born_host=batch.born_host,
+            store_host=batch.store_host,
+            reconsume_times=batch.reconsume_times,
+            prepared_transaction_offset=batch.prepared_transaction_offset,
+        )
+        record = encode(
+            message,
+            phy_offset=batch.phy_offset,
+            queue_offset=batch.queue_offset + number,
+            store_timestamp_ms=batch.store_timestamp_ms,
+        )
+    except (ValueError, OverflowError) as error:  # damage: a text grew where it is not UTF-8
+        raise CorruptMessageError(
+            "<batch>", 0, f"message {number}", "one that fits into a record", str(error)
+        ) from error
+    return decode(record)

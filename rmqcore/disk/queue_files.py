@@ -20,6 +20,7 @@ from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths, is_utf8, parse_file_name, parse_queue_id
 from rmqcore.disk.read_range import Unreadable, entries_of, opened, read_range
+from rmqcore.disk.topics_file import configured_batch_topics
 from rmqcore.errors import StoreFormatError
 
 Entries = npt.NDArray[np.void]
@@ -156,18 +157,17 @@ def _ascending(numbers: array[int]) -> Iterator[int]:
 def batch_topics(paths: StorePaths, unreadable: Unreadable | None = None) -> frozenset[str]:
     """Topics of batch queues (``queue.type=BatchCQ``), whose records have entries only below ``batchconsumequeue/``.
 
-    A broker asks the topic's configuration. The directories show what that was, for a broker refuses a store in which a topic
-    has its directory in the other place. A topic with both directories is no batch topic here. `unreadable` is that of
-    `entries_of`.
+    The topic's configuration says it, or its directory: a broker refuses a store in which a topic has its directory in the other
+    place. A topic with a directory in ``consumequeue/`` is not a batch topic here. `unreadable` is that of `entries_of`.
     """
     leave_out = paths.leave_out_links
-    if leave_out and paths.batchconsumequeue.is_symlink():
-        return frozenset()
-    found = {
-        entry.name
-        for entry in entries_of(paths.batchconsumequeue, unreadable)
-        if is_folder(entry, leave_out_links=leave_out)
-    }
+    found = set(configured_batch_topics(paths))
+    if not (leave_out and paths.batchconsumequeue.is_symlink()):
+        found.update(
+            entry.name
+            for entry in entries_of(paths.batchconsumequeue, unreadable)
+            if is_folder(entry, leave_out_links=leave_out)
+        )
     return frozenset(topic for topic in found if not (paths.consumequeue / topic).is_dir())
 
 
@@ -183,6 +183,8 @@ class BatchTopics:
         hidden = leave_out and paths.batchconsumequeue.is_symlink()
         entries = () if hidden else entries_of(paths.batchconsumequeue, unreadable)
         count = sum(is_folder(entry, leave_out_links=leave_out) for entry in entries)
+        self._configured = configured_batch_topics(paths)
+        count += len(self._configured)
         few = 0 < count <= MOST_TOPICS
         self._names = batch_topics(paths, unreadable) if few else frozenset[str]()
         self._many = count > MOST_TOPICS
@@ -195,10 +197,10 @@ class BatchTopics:
             return topic in self._names
         if not is_directory_name(topic):
             return False
-        return (
-            is_real_folder(self._paths.batchconsumequeue / topic)
-            and not (self._paths.consumequeue / topic).is_dir()
+        is_batch = topic in self._configured or is_real_folder(
+            self._paths.batchconsumequeue / topic
         )
+        return is_batch and not (self._paths.consumequeue / topic).is_dir()
 
 
 @dataclass(frozen=True, slots=True)

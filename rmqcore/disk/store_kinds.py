@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC
-from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.paths import StorePaths, parse_file_name, parse_queue_id
 from rmqcore.disk.queue_files import batch_topics
 from rmqcore.disk.read_range import read_range
+from rmqcore.disk.topics_file import configured_batch_topics
 from rmqcore.errors import StoreError, StoreKindError
 from rmqcore.vocabulary.topics import REVIVE_TOPIC_PREFIX
 
@@ -166,7 +166,7 @@ def unwritten_topics(paths: StorePaths) -> frozenset[str]:
     LinkError
         ``batchconsumequeue`` or a directory in it is a link.
     """
-    return batch_topics(paths) | _batch_topics_of_config(paths)
+    return batch_topics(paths) | configured_batch_topics(paths)
 
 
 def kept_elsewhere(paths: StorePaths, topics: Iterable[str]) -> dict[str, str]:
@@ -276,7 +276,7 @@ def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
     logs = [folder for folder in paths.commitlogs if is_dledger_log(folder)]
     for folder in (*logs, *(one for one in dledger_folders(paths) if one not in logs)):
         yield "dledger", _shown(paths, folder)
-    if first_topic(paths.batchconsumequeue) is not None or _batch_topics_of_config(paths):
+    if first_topic(paths.batchconsumequeue) is not None or configured_batch_topics(paths):
         yield "batch_queues", "batchconsumequeue"
     if first_topic(paths.consumequeue_ext) is not None:
         yield "consumequeue_ext", "consumequeue_ext"
@@ -353,20 +353,3 @@ def first_topic(folder: Path) -> str | None:
         if any(parse_queue_id(queue) is not None for queue in _names(folder / name)):
             return name
     return None
-
-
-def _batch_topics_of_config(paths: StorePaths) -> frozenset[str]:
-    """Topics with ``queue.type=BatchCQ``. A file that cannot be read names none: `doctor` says what is wrong with it."""
-    try:
-        saved = read_config_file(paths, "config/topics.json")
-    except (StoreError, OSError, ValueError):
-        return frozenset()
-    table = {} if saved is None else saved.get("topicConfigTable")
-    if not isinstance(table, dict):
-        return frozenset()
-    return frozenset(topic for topic, config in table.items() if _is_batch(config))
-
-
-def _is_batch(config: object) -> bool:
-    attributes = config.get("attributes") if isinstance(config, dict) else None
-    return isinstance(attributes, dict) and attributes.get("queue.type") == "BatchCQ"

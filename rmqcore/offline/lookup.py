@@ -11,7 +11,7 @@ from rmqcore.codec import parse_msg_id
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors.arguments import check_ints
-from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
+from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
@@ -233,8 +233,15 @@ class StoreLookup:
         """
         check_query(topic, key, max_messages, begin_ms, end_ms, index_type)
         limit = min(max_messages, self._config.max_msgs_num_batch)
+        readers = self._index_files()
         answer = self._entries_in_time(
-            topic, key, limit, begin_ms, MAX_OFFSET if end_ms is None else end_ms, index_type
+            readers,
+            topic,
+            key,
+            limit,
+            begin_ms,
+            MAX_OFFSET if end_ms is None else end_ms,
+            index_type,
         )
         found = {
             phy_offset: self._store.message_at(phy_offset)
@@ -249,18 +256,24 @@ class StoreLookup:
             answer.last_update_timestamp_ms,
             answer.last_update_phy_offset,
             [phy_offset for phy_offset, message in found.items() if message is None],
+            unasked_files(readers),
         )
 
     def _entries_in_time(
-        self, topic: str, key: str, limit: int, begin_ms: int, end_ms: int, index_type: str | None
+        self,
+        readers: list[IndexFileReader],
+        topic: str,
+        key: str,
+        limit: int,
+        begin_ms: int,
+        end_ms: int,
+        index_type: str | None,
     ) -> IndexAnswer:
         """Return the newest entries of a key whose messages were stored in a time range; one without a record always counts."""
         asked, log_files = limit, self._store.log_files()
         is_in_time: dict[int, bool] = {}
         while True:
-            answer = query_offsets(
-                self._index_files(), topic, key, asked, 0, MAX_OFFSET, index_type
-            )
+            answer = query_offsets(readers, topic, key, asked, 0, MAX_OFFSET, index_type)
             if begin_ms <= 0 and end_ms == MAX_OFFSET:
                 return answer
             for phy_offset in answer.phy_offsets:

@@ -139,12 +139,7 @@ class StoreEnd:
     def missing(self, log_end: int) -> list[DamageRange]:
         """What the log lacks behind `log_end`, and before its first file."""
         self._paths.check_open()
-        begin, end = self._start or 0, self._stop
-        emptied = [
-            one
-            for one in emptied_files(self._paths)
-            if one.end_phy_offset > begin and (end is None or one.start_phy_offset < end)
-        ]
+        emptied = emptied_files(self._paths, self._start, self._stop)
         return [*emptied, *missing_log(self._paths, log_end, self._start, self._stop)]
 
     def is_stale(self, phy_offset: int) -> bool:
@@ -153,29 +148,42 @@ class StoreEnd:
         return closed_at(self._paths, phy_offset)
 
 
-def emptied_files(paths: StorePaths) -> list[DamageRange]:
+def emptied_files(
+    paths: StorePaths, start: int | None = None, stop: int | None = None
+) -> list[DamageRange]:
     """Find files of no bytes before the first file of a log that has some: the log seems to start behind them.
 
     A cleaner deletes files, and a broker that is killed leaves a file of no bytes at the end of the log alone.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    start, stop : int, optional
+        CommitLog offsets outside of which nothing is asked for.
     """
     files = list_log_files(paths)
     found: list[tuple[int, str]] = []
     for folder in paths.commitlogs if files else ():
         for entry in entries_of(folder):
-            start = parse_file_name(entry.name)
+            place = parse_file_name(entry.name)
             if (
-                start is None
-                or start >= files[0].file_from_offset
+                place is None
+                or place >= files[0].file_from_offset
                 or not entry.is_file(follow_symlinks=False)
             ):
                 continue
             with suppress(FileNotFoundError):  # the cleaner has deleted it
                 if entry.stat().st_size == 0:
-                    found.append((start, entry.name))
-    starts = [*sorted(start for start, _ in found), files[0].file_from_offset if files else 0]
+                    found.append((place, entry.name))
+    places = [*sorted(place for place, _ in found), files[0].file_from_offset if files else 0]
+    ranges = [
+        DamageRange(begin, end, "missing_file", name, "file", f"{end - begin} bytes", "0 bytes")
+        for (begin, name), end in zip(sorted(found), places[1:], strict=True)
+    ]
     return [
-        DamageRange(start, end, "missing_file", name, "file", f"{end - start} bytes", "0 bytes")
-        for (start, name), end in zip(sorted(found), starts[1:], strict=True)
+        one
+        for one in ranges
+        if one.end_phy_offset > (start or 0) and (stop is None or one.start_phy_offset < stop)
     ]
 
 

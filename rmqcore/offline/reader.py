@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import index
@@ -21,7 +22,7 @@ from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Conditions
-from rmqcore.offline.log.damage import DamageList, DamageRange
+from rmqcore.offline.log.damage import DamageList, DamageRange, DamageWarning
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.long_rows import MOST_IN_COLUMNS, LongRowScan
@@ -30,13 +31,14 @@ from rmqcore.offline.log.stored_body import StoredBody, stored_body
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
-from rmqcore.offline.missing_log import LOG_MISSING, StoreEnd, missing_log
+from rmqcore.offline.missing_log import StoreEnd, emptied_files, missing_log
 from rmqcore.offline.queues.queues import list_queues, queue_names
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.queries.asked import check_least
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.shown.notebook import reader_html
+from rmqcore.vocabulary.status import GetMessageStatus
 
 __all__ = ["LogDirectories", "StoreReader", "read", "store_paths"]
 
@@ -74,6 +76,8 @@ class StoreReader(StoreFrames):
     ElsewhereWarning
         A call was asked for a topic that has no such message in the log, and may have some in a compaction log or in a tiered
         store, which rmqcore does not read.
+    DamageWarning
+        From `query`: entries of an index file cannot be found.
 
     Raises
     ------
@@ -408,13 +412,19 @@ class StoreReader(StoreFrames):
         return read_info(self.paths, self.log_files())
 
     def missing_log(self) -> list[DamageRange]:
-        """What queues, index or checkpoint know behind the log's end: an empty list, or one range of kind ``log_missing``."""
-        return missing_log(self.paths)
+        """Return what the log lacks at its ends.
+
+        A range ``missing_file`` for each file of no bytes before the first one that has some, and one of kind ``log_missing`` if
+        queues, index or checkpoint know messages behind the log's end.
+        """
+        return [*emptied_files(self.paths), *missing_log(self.paths)]
 
     def _note_missing_log(self) -> None:
         """Add what the log lacks to `damage`: a running walk adds to the same list."""
-        if all(found.kind != LOG_MISSING for found in self.damage):
-            self.damage += self.missing_log()
+        self._note(self.missing_log())
+
+    def _note(self, damage: list[DamageRange]) -> None:
+        self.damage += [one for one in damage if one not in self.damage]
 
     # ---- lookups ------------------------------------------------------------------------------------
 
@@ -460,6 +470,8 @@ class StoreReader(StoreFrames):
         )
         if self._lookup.beyond_log:
             self._note_missing_log()
+        elif found.status is GetMessageStatus.OFFSET_TOO_SMALL:
+            self._note(emptied_files(self.paths))
         if found.status not in LOOKED_AT:
             Elsewhere(self.paths, [topic]).warn()
         return found
@@ -478,7 +490,8 @@ class StoreReader(StoreFrames):
 
         The answer is a list, and has the attributes of what `MessageStore.query` answers. Times are those of the records, to the
         millisecond, both included. ``missing_phy_offsets`` lists the entries whose record is not in the log; if the log
-        ends before them, `damage` says so.
+        ends before them, `damage` says so. Index files whose entries cannot all be found are in ``unasked_files``, and a
+        `DamageWarning`: the answer may lack messages then.
         """
         found = self._lookup.query(
             topic, key, max_messages, begin_ms, end_ms, index_type=index_type
@@ -487,6 +500,12 @@ class StoreReader(StoreFrames):
             self._note_missing_log()
         elif not found:
             Elsewhere(self.paths, [topic]).warn()
+        for unasked in found.unasked_files:
+            warnings.warn(
+                f"{self.path}: {unasked}; the answer may lack messages: `messages` with keys= reads the log instead",
+                DamageWarning,
+                stacklevel=2,
+            )
         return found
 
     def offset_by_time(

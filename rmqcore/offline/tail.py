@@ -20,7 +20,7 @@ from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.log.window import record_at
-from rmqcore.offline.missing_log import closed_at, missing_log
+from rmqcore.offline.missing_log import closed_at, emptied_files, missing_log
 from rmqcore.offline.reader import StoreReader
 
 MAX_SKIPPED_POLLS = 16
@@ -150,7 +150,8 @@ class LogTail(_Follower):
     def newest(self, count: int) -> list[MessageView]:
         """The `count` newest messages, oldest first; `poll` continues behind them.
 
-        `damage` says so if queues, index or checkpoint know messages behind the log's end.
+        `damage` says so if queues, index or checkpoint know messages behind the log's end, and if the messages go back to
+        files of no bytes at its start.
         """
         files = _written(self._reader.log_files())
         self.next_phy_offset = self._start_of_newest(files, count)
@@ -165,6 +166,8 @@ class LogTail(_Follower):
         end = self.next_phy_offset
         if self.unfinished is not None:
             end = max(end, self.unfinished.end_phy_offset)
+        if len(newest) < count:
+            self.damage += emptied_files(self._reader.paths)
         self.damage += missing_log(self._reader.paths, end)
         return newest
 

@@ -19,6 +19,8 @@ class QueryAnswer(list[MessageView]):
         The end of the newest index file; both 0 when the index has no entry.
     missing_phy_offsets : list of int
         Where entries of the key's hash lead, and the log has no record: it was deleted since or damaged, or the log is another.
+    unasked_files : list of str
+        Index files whose entries cannot all be found, and why: the answer may lack messages.
     """
 
     def __init__(
@@ -27,11 +29,13 @@ class QueryAnswer(list[MessageView]):
         index_last_update_timestamp_ms: int = 0,
         index_last_update_phy_offset: int = 0,
         missing_phy_offsets: Iterable[int] = (),
+        unasked_files: Iterable[str] = (),
     ) -> None:
         super().__init__(messages)
         self.index_last_update_timestamp_ms = index_last_update_timestamp_ms
         self.index_last_update_phy_offset = index_last_update_phy_offset
         self.missing_phy_offsets = list(missing_phy_offsets)
+        self.unasked_files = list(unasked_files)
 
     @property
     def messages(self) -> list[MessageView]:

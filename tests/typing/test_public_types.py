@@ -90,6 +90,7 @@ def test_codec(tmp_path: Path) -> None:
     assert_type(inner.flag, int)
     assert_type(inner.body, bytes)
     assert_type(inner.properties, dict[str, str])
+    assert_type(codec.unwrap(view), list[MessageView])
     lazy = codec.properties(view)
     assert_type(lazy["TAGS"], str)
     assert_type(lazy.get("none"), str | None)

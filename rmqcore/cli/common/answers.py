@@ -46,7 +46,9 @@ class Answer:
         csv_safe: bool = False,
         wide: bool = False,
         columns: Sequence[str] | None = None,
+        unwrap: bool = False,
     ) -> None:
+        self._unwrap = unwrap
         refuse_format_with_json(asked_format, as_json)
         self._shape = TableShape(columns, wide)
         self._as_json = as_json
@@ -64,13 +66,19 @@ class Answer:
 
     def show(self, views: Sequence[MessageView], **rest: object) -> int:
         """Print messages, with `rest` beside them in a JSON object, and answer the exit code."""
+        return self._show(self._taken_apart(views), rest)
+
+    def _taken_apart(self, views: Sequence[MessageView]) -> Sequence[MessageView]:
+        return list(self._bodies.unwrapped(views)) if self._unwrap else views
+
+    def _show(self, views: Sequence[MessageView], rest: dict[str, object]) -> int:
         with open_output(self._out, styled=self._kind == RowFormat.table) as sink:
             if self._kind in BINARY:
                 columns = [name for name in FIELDS if self._bodies.shown or name != "body"]
                 write_batches(
                     ViewBatches(views, columns), sink, self._kind, seekable=self._out is not None
                 )
-                return OK
+                return DAMAGED if self._bodies.failures else OK
             writer: MessageWriter
             if self._as_json:
                 writer = JsonObjectWriter(sink, json_encoder(self._bodies.text), lambda: rest)
@@ -90,7 +98,11 @@ class Answer:
         return DAMAGED if self._bodies.failures else OK
 
     def show_one(self, view: MessageView) -> int:
-        """Print a message: with ``--json`` as an object, as a table with each value on a line."""
+        """Print a message: with ``--json`` as an object, as a table with each value on a line; several of a batch as `show`."""
+        views = self._taken_apart([view])
+        if len(views) != 1:
+            return self._show(views, {})
+        (view,) = views
         if self._as_json:
             value = json.loads(json_encoder(self._bodies.text)(view))
             indent = 2 if self._out is None and stdout_is_terminal() else None
@@ -105,4 +117,4 @@ class Answer:
             with open_output(self._out) as sink:
                 sink.write(message_card(view, self._bodies).encode("utf-8", "replace"))
             return DAMAGED if self._bodies.failures else OK
-        return self.show([view])
+        return self._show(views, {})

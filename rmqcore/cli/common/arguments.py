@@ -214,6 +214,13 @@ Decompress = Annotated[
         "--decompress", help="Show compressed bodies as they were before (else as stored)."
     ),
 ]
+Unwrap = Annotated[
+    bool,
+    typer.Option(
+        "--unwrap",
+        help="Show the messages in a stored batch (of a batch queue) in place of the batch.",
+    ),
+]
 MaxBody = Annotated[
     int,
     typer.Option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, StrEnum, auto
 
 import typer
@@ -12,6 +12,7 @@ from rmqcore.cli.common.output import BINARY, RowFormat
 from rmqcore.codec.message import MessageView
 from rmqcore.errors import CompressionError
 from rmqcore.offline.export.message_rows import MAX_BODY, Body, body_encoder, most_body
+from rmqcore.offline.export.unwrapped import Item, unwrapped
 from rmqcore.shown.body_text import Stored
 
 
@@ -68,7 +69,7 @@ class Bodies:
     shown : bool
         False for ``--body none``.
     failures : int
-        How many bodies were left out.
+        How many bodies were left out, and how many batches could not be taken apart; each is named on stderr.
     most_body : int or None
         How many bytes of each stored body are looked at; None: all of them.
     """
@@ -117,6 +118,15 @@ class Bodies:
             self.failures += 1
             self._tell(view, "left out", error)
             return None
+
+    def unwrapped(self, items: Iterable[Item]) -> Iterator[Item | MessageView]:
+        """Yield the messages of stored batches in place of the batches, for ``--unwrap``."""
+        return unwrapped(items, self.tell_wrapped)
+
+    def tell_wrapped(self, phy_offset: int, error: Exception) -> None:
+        """Print that a batch cannot be taken apart, and count it."""
+        self.failures += 1
+        note(f"batch at {phy_offset} shown as one message, since it cannot be taken apart: {error}")
 
     def _tell(self, view: MessageView, what: str, error: CompressionError) -> None:
         note(f"body of the message at {view.phy_offset} {what}: {error}")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated
 
 import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.bodies import BodyMode
+from rmqcore.cli.common.errors import note
 from rmqcore.cli.spark.rows import plain_rows, show_rows
 from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
 from rmqcore.cli.values import choice
-from rmqcore.errors.exit_codes import OK
+from rmqcore.errors.exit_codes import DAMAGED, OK
+from rmqcore.offline.log.damage import DamageWarning
 
 SHOWN = ("broker", "store_timestamp", "topic", "queue_id", "queue_offset", "tags", "keys", "body")
 
@@ -45,7 +48,8 @@ def find(
 ) -> int:
     """Show messages by key or id, of all stores.
 
-    An offset message id is looked up at its place; for other ids, and keys, the stores are read.
+    An offset message id is looked up at its place; for other ids, and keys, the stores are read. With --use-index
+    the exit code is 2 if the index has entries of messages that the log lacks.
 
     Example:
       rmqcore spark find /data/store --id 7F00000100002A9F0000000000012F3C
@@ -57,9 +61,17 @@ def find(
     with run.session("find") as spark:
         from rmqcore.spark import find as find_messages
 
-        frame = find_messages(
-            spark, stores, keys=keys, ids=ids, topic=topics or None, useIndex=use_index, **options
-        )
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", DamageWarning)
+            frame = find_messages(
+                spark,
+                stores,
+                keys=keys,
+                ids=ids,
+                topic=topics or None,
+                useIndex=use_index,
+                **options,
+            )
         if limit is not None:
             frame = frame.limit(limit)
         rows = plain_rows(frame, body)
@@ -70,4 +82,8 @@ def find(
         [name for name in SHOWN if not rows or name in rows[0]],
         as_json=run.prints_json,
     )
-    return OK
+    lacking = False
+    for one in warned:
+        note(f"Warning: {one.message}")
+        lacking = lacking or issubclass(one.category, DamageWarning)
+    return DAMAGED if lacking else OK

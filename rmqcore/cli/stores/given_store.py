@@ -14,6 +14,7 @@ import typer
 from rmqcore.cli.common.arguments import pairs
 from rmqcore.disk.paths import is_url
 from rmqcore.offline.elsewhere import ElsewhereWarning
+from rmqcore.offline.log.damage import DamageWarning
 from rmqcore.offline.reader import StoreReader, read
 
 
@@ -37,6 +38,7 @@ def opened_store(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", ElsewhereWarning)  # `UnknownTopics` says it
+        warnings.simplefilter("ignore", DamageWarning)  # the verbs say it
         yield reader
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Any, BinaryIO
 
@@ -59,6 +59,9 @@ Blanks = Annotated[
 ]
 
 
+Unwrapped = Callable[[Iterable[MessageView | Blank]], Iterator[MessageView | Blank]]
+
+
 def cat(
     store: arguments.AnyStore,
     topics: arguments.Topics = None,
@@ -75,6 +78,7 @@ def cat(
     limit: Limit = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    unwrap: arguments.Unwrap = False,
     max_body: arguments.MaxStoredBody = None,
     blank: Blanks = False,
     verify_crc: arguments.VerifyCrc = False,
@@ -140,6 +144,7 @@ def cat(
                         wanted,
                         max_body=max_body,
                         on_shortened=bodies.tell_shortened,
+                        on_wrapped=bodies.tell_wrapped if unwrap else None,
                         verify_crc=verify_crc,
                         progress=progress,
                     ),
@@ -155,10 +160,17 @@ def cat(
                     if json
                     else output.writer(sink, bodies, terminal=terminal)
                 )
-                most_body = bodies.most_body if pattern is None else None
+                most_body = bodies.most_body if pattern is None and not unwrap else None
                 more = {"verify_crc": verify_crc, "blanks": blank, "most_body": most_body}
                 _copy(
-                    reader, writer, progress, limit, {**wanted.keywords(), **more}, pattern, unknown
+                    reader,
+                    writer,
+                    progress,
+                    limit,
+                    {**wanted.keywords(), **more},
+                    pattern,
+                    unknown,
+                    bodies.unwrapped if unwrap else None,
                 )
         report_damage(reader.damage)
         if kind in BINARY:
@@ -185,6 +197,7 @@ def _copy(
     asked: dict[str, Any],
     pattern: BodyPattern | None,
     unknown: UnknownTopics,
+    unwrapped: Unwrapped | None,
 ) -> None:
     def advance(done_bytes: int, total_bytes: int) -> None:
         writer.flush()  # shows a rare match when it is found, not when a chunk is full
@@ -193,6 +206,8 @@ def _copy(
 
     write = writer.write
     items = unknown.watch(reader.messages(progress=advance, **asked))
+    if unwrapped is not None:
+        items = unwrapped(items)
     for item in islice(items if pattern is None else _matching(items, pattern), limit):
         write(item)
     writer.close()

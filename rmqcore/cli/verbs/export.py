@@ -70,6 +70,7 @@ def export(
         ),
     ] = None,
     max_body: arguments.MaxStoredBody = None,
+    unwrap: arguments.Unwrap = False,
     verify_crc: arguments.VerifyCrc = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     overwrite: arguments.Overwrite = False,
@@ -109,6 +110,7 @@ def export(
                 overwrite=overwrite,
                 body=None if body is None else body.value,
                 max_body=max_body,
+                unwrap=unwrap,
                 compression=compression.value,
                 verify_crc=verify_crc,
                 csv_safe=csv_safe,
@@ -127,6 +129,12 @@ def export(
                 f"{report.max_body} bytes (--max-body writes more), of the messages at "
                 f"{', '.join(map(str, report.shortened_at))}"
                 f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
+            )
+        if report.wrapped:
+            note(
+                f"{counted(report.wrapped, 'batch')} written as one message, since they cannot be taken apart: at "
+                f"{', '.join(map(str, report.wrapped_at))}"
+                f"{' ...' if report.wrapped > len(report.wrapped_at) else ''}"
             )
         report_damage(report.damage)
         unknown.refuse()

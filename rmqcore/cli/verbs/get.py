@@ -53,6 +53,7 @@ def get(
     ] = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    unwrap: arguments.Unwrap = False,
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -81,6 +82,7 @@ def get(
         max_body=max_body,
         as_json=json,
         csv_safe=csv_safe,
+        unwrap=unwrap,
         wide=wide,
         columns=columns,
     )

@@ -35,7 +35,7 @@ from rmqcore.offline.info import (
     is_log_only,
     read_info,
 )
-from rmqcore.offline.missing_log import missing_log
+from rmqcore.offline.missing_log import emptied_files, missing_log
 from rmqcore.offline.queues.queues import each_batch_queue, each_queue, queue_info
 from rmqcore.offline.waiting import Waiting, count_waiting
 from rmqcore.queries.queue_info import QueueInfo
@@ -56,7 +56,8 @@ def info(
     """Show sizes, offsets, times, queues and index files of a store.
 
     Also checkpoint and abort file. Piped, it is one line of JSON with all of it. The exit code is 2 if queues, index
-    or checkpoint know messages that the log does not have, and for parts that cannot be read.
+    or checkpoint know messages that the log does not have, for files of no bytes at the start of the log, and for parts
+    that cannot be read.
 
     Example:
       rmqcore info /data/store
@@ -69,7 +70,10 @@ def info(
         unreadable.look_at(files)
         found = read_info(reader.paths, files, unreadable.note)
         waiting = count_waiting(reader.paths)
-        missing = missing_log(reader.paths, found.max_phy_offset)
+        missing = [
+            *emptied_files(reader.paths),
+            *missing_log(reader.paths, found.max_phy_offset),
+        ]
         queues = _queues_of(reader.paths, found, unreadable)
         index_files = [
             file.info() for file in find_index_files(reader.paths, unreadable=unreadable.note)

@@ -14,6 +14,7 @@ from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.codec import parse_msg_id
 from rmqcore.errors.exit_codes import DAMAGED, FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
+from rmqcore.offline.missing_log import LOG_MISSING
 from rmqcore.vocabulary.units import LONG_MAX
 
 MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
@@ -30,6 +31,7 @@ def lookup(
     ],
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    unwrap: arguments.Unwrap = False,
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -57,6 +59,7 @@ def lookup(
         max_body=max_body,
         as_json=json,
         csv_safe=csv_safe,
+        unwrap=unwrap,
     )
     by_id = MESSAGE_ID.fullmatch(id_or_offset)
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
@@ -64,7 +67,12 @@ def lookup(
         if view is not None:
             return answer.show_one(view)
         wanted = parse_msg_id(id_or_offset).phy_offset if by_id else _offset(id_or_offset)
-        missing = [one for one in reader.missing_log() if one.start_phy_offset <= wanted]
+        missing = [
+            one
+            for one in reader.missing_log()
+            if one.start_phy_offset <= wanted
+            and (wanted < one.end_phy_offset or one.kind == LOG_MISSING)
+        ]
         if missing:
             report_damage(missing)
             return DAMAGED

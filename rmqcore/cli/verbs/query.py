@@ -18,7 +18,6 @@ from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.cli.values import choice
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
-from rmqcore.offline.index.index_files import find_index_files
 from rmqcore.offline.reader import StoreReader
 
 MOST_NAMED = 5
@@ -54,6 +53,7 @@ def query(
     ] = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    unwrap: arguments.Unwrap = False,
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -83,6 +83,7 @@ def query(
         max_body=max_body,
         as_json=json,
         csv_safe=csv_safe,
+        unwrap=unwrap,
         wide=wide,
         columns=columns,
     )
@@ -93,8 +94,12 @@ def query(
         found = reader.query(topic, key, limit, since or 0, end_ms, index_type=kind)
         code = answer.show(found, damage=[one.as_dict() for one in reader.damage])
         report_damage(reader.damage)
-        unasked = _tell_unasked(reader)
-        if reader.damage or unasked:
+        for unasked in found.unasked_files:
+            say(
+                f"{unasked}; the answer may lack messages",
+                "`rmqcore cat` with the same conditions reads the log instead",
+            )
+        if reader.damage or found.unasked_files:
             return DAMAGED
         if found.missing_phy_offsets:
             code = max(code, _tell_missing(reader, found.missing_phy_offsets))
@@ -105,19 +110,6 @@ def query(
         if not json:
             note(f"the index has no message of {topic} with this {'tag' if kind else 'key'}")
         return code
-
-
-def _tell_unasked(reader: StoreReader) -> bool:
-    """Name index files whose entries cannot be found; return whether there are any."""
-    found = [
-        (one.path.name, why) for one in find_index_files(reader.paths) if (why := one.problem())
-    ]
-    for name, why in found:
-        say(
-            f"index/{name}: {why}; the answer may lack messages",
-            "`rmqcore cat` with the same conditions reads the log instead",
-        )
-    return bool(found)
 
 
 def _tell_missing(reader: StoreReader, phy_offsets: list[int]) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -21,8 +23,10 @@ from rmqcore.cli.typed.line_template import FormatOrTemplate
 from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.cli.values import whole_number
+from rmqcore.codec.message import MessageView
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
+from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import LogTail
 from rmqcore.vocabulary.units import INT_MAX
@@ -56,6 +60,7 @@ def tail(
     ignore_case: IgnoreCase = False,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    unwrap: arguments.Unwrap = False,
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -92,9 +97,15 @@ def tail(
     )
     bodies = output.bodies(body, decompress=decompress, max_body=max_body)
     missing = False
+
+    def shown(views: Iterable[MessageView | Blank]) -> Iterator[MessageView]:
+        for view in bodies.unwrapped(views) if unwrap else views:
+            if isinstance(view, MessageView) and (not unwrap or pattern is None or pattern(view)):
+                yield view
+
     with open_output(None, styled=output.styled) as sink:
         writer = output.writer(sink, bodies, terminal=stdout_is_terminal())
-        for view in unknown.watch(newest.newest(lines)):
+        for view in deque(shown(unknown.watch(newest.newest(lines))), maxlen=lines):
             writer.write(view)
         writer.flush()
         if follow:
@@ -106,7 +117,7 @@ def tail(
             newest.damage.append(newest.unfinished)
             reported = _report(newest, reported)
         while follow:
-            for view in newest.poll():
+            for view in shown(newest.poll()):
                 writer.write(view)
             writer.flush()
             reported = _report(newest, reported)

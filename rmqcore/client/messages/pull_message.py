@@ -14,8 +14,8 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.response_fields import int_field
 from rmqcore.client.messages.subscriptions import is_wanted
-from rmqcore.codec import decode, decode_all, decode_batch, encode
-from rmqcore.codec.message import Message, MessageView
+from rmqcore.codec import decode_all, unwrap
+from rmqcore.codec.message import MessageView
 from rmqcore.errors import CompressionError, CorruptMessageError
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -32,7 +32,6 @@ SUSPEND, SUBSCRIPTION, LITE = 2, 4, 16
 SUSPEND_MS = 20_000
 """How long a broker may hold a pull that finds nothing."""
 MOST_BYTES = INT_MAX
-_WRAPPED = sysflag.NEED_UNWRAP | sysflag.INNER_BATCH
 
 
 @unique
@@ -144,7 +143,7 @@ def _views(queue: MessageQueue, body: bytes) -> Iterator[MessageView]:
         records, error = decode_all(body[: damage.phy_offset], copy=True), damage
     for record in records:
         try:
-            found = _unwrapped(record) if record.sys_flag & _WRAPPED == _WRAPPED else [record]
+            found = unwrap(record)
         except (CorruptMessageError, CompressionError) as damage:
             _left_out(queue, len(body) - end, damage)
             return
@@ -156,34 +155,3 @@ def _views(queue: MessageQueue, body: bytes) -> Iterator[MessageView]:
 
 def _left_out(queue: MessageQueue, size: int, why: object) -> None:
     _LOG.error("%s: %d bytes of an answer are left out: %s", queue, size, why)
-
-
-def _unwrapped(view: MessageView) -> list[MessageView]:
-    """The messages of a batch that was stored as one record, each as a record of its own, all at the place of the batch.
-
-    Source: RocketMQ 5.5.0 MessageDecoder#decodeMessage(MessageExt, List).
-    """
-    flags = view.sys_flag & ~(_WRAPPED | sysflag.COMPRESSED | sysflag.COMPRESSION_TYPE_MASK)
-    return [
-        decode(
-            encode(
-                Message(
-                    view.topic,
-                    part.body,
-                    view.queue_id,
-                    properties=part.properties,
-                    flag=part.flag,
-                    sys_flag=flags,
-                    born_timestamp_ms=view.born_timestamp_ms,
-                    born_host=view.born_host,
-                    store_host=view.store_host,
-                    reconsume_times=view.reconsume_times,
-                    prepared_transaction_offset=view.prepared_transaction_offset,
-                ),
-                phy_offset=view.phy_offset,
-                queue_offset=view.queue_offset + number,
-                store_timestamp_ms=view.store_timestamp_ms,
-            )
-        )
-        for number, part in enumerate(decode_batch(view.decompress(), check_size=False))
-    ]

@@ -71,8 +71,8 @@ class Comparison:
     misnamed : list of Misnamed
         Entries whose records name another place.
     keeps_misnamed : bool
-        They stay, and their records get no entry at the places that they name: the exit was clean, so that every record had its
-        entry. After a crash the log is right: entries at the end of a queue go.
+        All of them stay: the exit was clean, so that every record had its entry. After a crash the log is right, and entries at
+        the end of a queue go.
     """
 
     compared_records: int = 0
@@ -89,6 +89,11 @@ class Comparison:
     distrust: str = ""
     misnamed: list[Misnamed] = field(default_factory=list)
     keeps_misnamed: bool = False
+
+    @property
+    def staying(self) -> list[Misnamed]:
+        """The misnamed entries that stay; their records get no second entry at the places that they name."""
+        return [one for one in self.misnamed if self.keeps_misnamed or not one.at_the_end]
 
     def end_of(self, place: Place) -> int | None:
         """The queue offset before which a queue's entries are made right; None when nothing limits it."""

@@ -309,7 +309,6 @@ def heal_by_plan(
             end = queue.max_offset if queue is not None and queue.last_file >= 0 else None
         return end
 
-    kept = comparison.misnamed if comparison.keeps_misnamed else []
     healer = heal.Healer(
         commitlog,
         queues,
@@ -318,7 +317,7 @@ def heal_by_plan(
         ends=end_of,
         aside=aside,
         plans=plans,
-        passed=[one.phy_offset for one in kept],
+        passed=[one.phy_offset for one in comparison.staying],
     )
     for file in reversed(commitlog.files.files):
         if file.file_from_offset in comparison.differing:

@@ -206,11 +206,7 @@ def _settle(
     starts = [file.file_from_offset for file in commitlog.files.files]
     lost = LostBytes(starts, commitlog.file_size, found.damage)
 
-    stay = {
-        (one.topic, one.queue_id, one.queue_offset)
-        for one in found.misnamed
-        if found.keeps_misnamed or not one.at_the_end
-    }
+    stay = {(one.topic, one.queue_id, one.queue_offset) for one in found.staying}
 
     def fits(queue: ConsumeQueue, queue_offset: int, entry: np.void) -> bool:
         if (queue.topic, queue.queue_id, queue_offset) in stay:

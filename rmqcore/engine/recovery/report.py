@@ -67,7 +67,7 @@ class RecoveryReport(Report):
     misnamed : tuple of Misnamed
         Entries whose records name another place, because their topic, queue id or queue offset is damaged.
     keeps_misnamed : bool
-        These entries stay; else, after a crash, those at the end of a queue were taken away, and the records have entries at the
+        All of them stay; else, after a crash, those at the end of a queue were taken away, and their records have entries at the
         places that they name.
     index : IndexReport
         What was found in ``index/``, and what is indexed again.

@@ -6,17 +6,18 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from rmqcore.disk.paths import absolute_path
+from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.diff.difference import Difference, differences
 from rmqcore.offline.diff.logs import LogsDiff
 from rmqcore.offline.diff.plan import Side
 from rmqcore.offline.diff.queue_diff import QueuesDiff, compare_queues
 from rmqcore.offline.diff.report import DiffReport, FirstRecord, LogDifference
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.long_record import MOST_WHOLE
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.log.window import record_at
-from rmqcore.offline.missing_log import missing_log
+from rmqcore.offline.missing_log import emptied_files, missing_log
 from rmqcore.offline.reader import LogDirectories, store_paths
 
 THREADS = 4
@@ -84,7 +85,7 @@ def diff(
     of_queues = QueuesDiff()
     if queues:
         of_queues = compare_queues(path_a, path_b, bounds_a, bounds_b)
-    missing_a, missing_b = missing_log(path_a, bounds_a[1]), missing_log(path_b, bounds_b[1])
+    missing_a, missing_b = _missing(path_a, bounds_a[1]), _missing(path_b, bounds_b[1])
     differ = found.count or of_queues.differing_queues or missing_a or missing_b
     return DiffReport(
         a=str(path_a.root),
@@ -111,6 +112,11 @@ def diff(
         seconds=time.monotonic() - began,
         exit_code=DAMAGED if differ else OK,
     )
+
+
+def _missing(paths: StorePaths, log_end: int) -> list[DamageRange]:
+    """Return what a log lacks at its start and at its end."""
+    return [*emptied_files(paths), *missing_log(paths, log_end)]
 
 
 def _bounds(side: Side) -> tuple[int, int]:

@@ -99,8 +99,8 @@ class DiffReport(Report):
     deleted_meanwhile : list of str
         Files that a store's cleaner deleted before they were compared.
     missing_a, missing_b : list of DamageRange
-        What queues, index or checkpoint of a store know behind the end of its log, which was not compared: empty, or one range
-        of kind ``log_missing`` (`StoreReader.damage`).
+        What the log of a store lacks at its ends, which was not compared: files of no bytes at its start (``missing_file``), and
+        what queues, index or checkpoint know behind its end (``log_missing``).
     seconds : float
     exit_code : int
         0, or 2 if the stores differ or one of them lacks messages that it knows.

@@ -6,10 +6,11 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from rmqcore.codec.message import MessageView
 from rmqcore.disk.paths import absolute_path
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.export.message_rows import (
@@ -17,7 +18,7 @@ from rmqcore.offline.export.message_rows import (
     MAX_BODY,
     MAX_STORED_BODY,
     Body,
-    ShortenedBodies,
+    NamedMessages,
     most_body,
 )
 from rmqcore.offline.export.parquet_parts import ParquetParts
@@ -25,9 +26,10 @@ from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.export.part_files import TextParts
 from rmqcore.offline.export.partitions import ExportTarget, partition_folder
 from rmqcore.offline.export.record_batches import RecordBatches
+from rmqcore.offline.export.unwrapped import unwrapped
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.offline.log.walk import Blank, Progress
+from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import StoreReader, read
 from rmqcore.offline.remote.store_url import StorageOptions
 from rmqcore.shown.report import Report
@@ -44,7 +46,8 @@ class ExportReport(Report):
     path, out : str
         The store and the folder written to.
     rows, stored_bytes : int
-        Messages written, and the bytes that their records take in the store.
+        Messages written, and the bytes that their records take in the store; a message of a stored batch counts as a record of
+        its own.
     shortened_bodies : int
         Messages of which only the beginning of the body was written.
     shortened_at : list of int
@@ -59,6 +62,10 @@ class ExportReport(Report):
         Ranges of the store that were damaged.
     seconds : float
         Wall time.
+    wrapped : int
+        Stored batches that were written as one message, since they could not be taken apart.
+    wrapped_at : list of int
+        The phy offsets of the first 20 of them.
     """
 
     path: str
@@ -75,6 +82,8 @@ class ExportReport(Report):
     topics_without_rows: list[str]
     damage: list[DamageRange]
     seconds: float
+    wrapped: int = 0
+    wrapped_at: list[int] = field(default_factory=list)
 
     @property
     def damaged_bytes(self) -> int:
@@ -83,8 +92,8 @@ class ExportReport(Report):
 
     @property
     def exit_code(self) -> int:
-        """0, or 2 when the store was damaged."""
-        return DAMAGED if self.damage else OK
+        """0, or 2 when the store or a stored batch was damaged."""
+        return DAMAGED if self.damage or self.wrapped else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""
@@ -99,6 +108,7 @@ def export(
     overwrite: bool = False,
     body: Body | None = None,
     max_body: int | None = None,
+    unwrap: bool = False,
     compression: Compression = "zstd",
     topics: Iterable[str] | None = None,
     queue_ids: Iterable[int] | None = None,
@@ -133,6 +143,8 @@ def export(
     max_body : int, optional
         Bytes of a longer body that are written. None: 16 MiB to Parquet, 4 MiB as text and base64. `sys.maxsize` writes all,
         which takes some five times the memory of the longest body.
+    unwrap : bool
+        Write the messages in a stored batch (of a batch queue) in place of the batch. Conditions are those of the batch.
     compression : {"zstd", "snappy", "none"}
         Of Parquet files.
     csv_safe : bool
@@ -158,7 +170,7 @@ def export(
     if file_format == "parquet" and body not in (None, "none"):
         raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
     began = time.monotonic()
-    shortened = ShortenedBodies()
+    shortened, wrapped = NamedMessages(), NamedMessages()
     with (
         _reader_of(store, storage_options) as reader,
         ExportTarget(absolute_path(out, "out"), overwrite=overwrite) as target,
@@ -171,6 +183,7 @@ def export(
                 wanted,
                 max_body=max_body,
                 on_shortened=shortened.add,
+                on_wrapped=wrapped.add if unwrap else None,
                 **asked,
             )
             rows, stored_bytes, places = _parquet(ParquetParts(target.work, compression), batches)
@@ -185,9 +198,11 @@ def export(
                 stored=reader.stored_body,
                 csv_safe=csv_safe,
             )
-            most = most_body(body or "text", max_body=max_body)
-            asked |= {**wanted.keywords(), "most_body": most}
-            rows, stored_bytes, places = _text(parts, reader, asked)
+            most = None if unwrap else most_body(body or "text", max_body=max_body)
+            views = reader.messages(**wanted.keywords(), **asked, most_body=most)
+            rows, stored_bytes, places = _text(
+                parts, unwrapped(views, wrapped.add) if unwrap else views
+            )
         file_bytes = sum(part.stat().st_size for part, _ in places)
         target.publish(places)
     return ExportReport(
@@ -205,6 +220,8 @@ def export(
         topics_without_rows=_without_rows(wanted, [place for _, place in places]),
         damage=list(reader.damage),
         seconds=round(time.monotonic() - began, 3),
+        wrapped=wrapped.count,
+        wrapped_at=wrapped.first,
     )
 
 
@@ -248,11 +265,9 @@ def _parquet(parts: ParquetParts, batches: RecordBatches) -> Written:
     return rows, stored_bytes, parts.names.places
 
 
-def _text(parts: TextParts, reader: StoreReader, asked: dict[str, Any]) -> Written:
+def _text(parts: TextParts, views: Iterable[MessageView]) -> Written:
     rows = stored_bytes = 0
-    for view in reader.messages(**asked):
-        if isinstance(view, Blank):
-            continue
+    for view in views:
         parts.write(view)
         rows += 1
         stored_bytes += view.msg_size

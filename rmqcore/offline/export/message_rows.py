@@ -58,8 +58,8 @@ MAX_BODY = 4 * 1024 * 1024
 MAX_STORED_BODY = 16 * 1024 * 1024
 """Bytes of a body that Arrow and Parquet hold unless asked otherwise."""
 
-MOST_SHORTENED = 20
-"""Messages with shortened bodies that a report names; the others are counted."""
+MOST_NAMED = 20
+"""Messages that a report names; the others are counted."""
 
 BodyText = Callable[["MessageView"], str | None]
 Line = Callable[["MessageView"], bytes]
@@ -110,8 +110,8 @@ def body_encoder(
     return shown
 
 
-class ShortenedBodies:
-    """The messages of which only the beginning of the body was written.
+class NamedMessages:
+    """Messages that a report counts and whose first ones it names: bodies that were shortened, batches not taken apart.
 
     Attributes
     ----------
@@ -124,9 +124,9 @@ class ShortenedBodies:
         self.count = 0
         self.first: list[int] = []
 
-    def add(self, phy_offset: int) -> None:
+    def add(self, phy_offset: int, _why: object = None) -> None:
         """Count a message."""
-        if self.count < MOST_SHORTENED:
+        if self.count < MOST_NAMED:
             self.first.append(phy_offset)
         self.count += 1
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqcore._native.format.codec import MessageView
-from rmqcore._native.scan.batch import ColumnList
+from rmqcore._native.scan.batch import Batch, ColumnList
+from rmqcore.codec import scan_batches
+from rmqcore.offline.export.unwrapped import OnFailure, unwrapped
 from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.walk import Progress
@@ -17,6 +19,9 @@ from rmqcore.offline.reader import StoreReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+UNWRAPPED_BYTES = 2 << 20
+"""Bytes of records that are gathered where batches are taken apart."""
 
 
 class RecordBatches:
@@ -34,6 +39,8 @@ class RecordBatches:
         Called with the phy offset of each message whose body is longer.
     verify_crc, progress
         As in `StoreReader.messages`.
+    on_wrapped : callable, optional
+        Take stored batches apart, as `unwrapped` does. Memory then follows the longest record.
 
     Attributes
     ----------
@@ -50,6 +57,7 @@ class RecordBatches:
         on_shortened: Callable[[int], object],
         verify_crc: bool = False,
         progress: Progress | None = None,
+        on_wrapped: OnFailure | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -57,14 +65,21 @@ class RecordBatches:
         self.schema = pa.schema(BatchStream(self._columns, lambda: iter(())))
         self._max_body = max_body if "body" in columns else 0
         self._on_shortened = on_shortened if "body" in columns else None
-        self._read = partial(
-            reader.batches_and_views,
-            self._columns,
-            wanted,
-            most_body=self._max_body,
-            verify_crc=verify_crc,
-            progress=progress,
-        )
+        self._read: Callable[[], Iterator[Batch | MessageView]]
+        if on_wrapped is None:
+            self._read = partial(
+                reader.batches_and_views,
+                self._columns,
+                wanted,
+                most_body=self._max_body,
+                verify_crc=verify_crc,
+                progress=progress,
+            )
+        else:
+            views = partial(
+                reader.messages, **wanted.keywords(), verify_crc=verify_crc, progress=progress
+            )
+            self._read = lambda: _unwrapped_rows(views(), columns, on_wrapped)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -117,6 +132,22 @@ class RecordBatches:
         if field.name == "properties":
             value = list(value.items())
         return pa.array([value], field.type)
+
+
+def _unwrapped_rows(
+    views: Iterator[MessageView], columns: Sequence[str], on_failure: OnFailure
+) -> Iterator[Batch]:
+    """Yield messages as columns, those of stored batches in place of the batches."""
+    waiting: list[bytes] = []
+    size = 0
+    for view in unwrapped(views, on_failure):
+        waiting.append(view.raw)
+        size += view.msg_size
+        if size >= UNWRAPPED_BYTES:
+            yield from scan_batches(b"".join(waiting), columns=columns)
+            waiting.clear()
+            size = 0
+    yield from scan_batches(b"".join(waiting), columns=columns)
 
 
 def _give_back_memory() -> None:

@@ -7,6 +7,7 @@ finds the number from the file itself, or takes it from another file of the same
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,6 +244,17 @@ def find_index_files(
         for reader in readers:
             reader.slot_count = common
     return readers
+
+
+def unasked_files(readers: Iterable[IndexFileReader]) -> list[str]:
+    """Return a line for each index file whose entries cannot all be found: its name, and why.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+    return [f"index/{one.path.name}: {why}" for one in readers if (why := one.problem())]
 
 
 def list_index_files(paths: StorePaths) -> list[IndexFileInfo]:

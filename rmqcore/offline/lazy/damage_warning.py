@@ -1,17 +1,13 @@
-"""`DamageWarning`: a query has read a damaged store."""
+"""What a query of a lazy frame does about damage that it meets: a `DamageWarning`, or a call."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
 
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageRange, DamageWarning
 
 OnDamage = Callable[[Sequence[DamageRange]], object]
-
-
-class DamageWarning(UserWarning):
-    """A query has read a damaged store: some bytes gave no message, or a message whose body fails its CRC."""
 
 
 def warn_of_damage(store: str, damage: Sequence[DamageRange]) -> None:

@@ -13,6 +13,10 @@ MAX_RANGES = 100_000
 """Ranges that are kept one by one: some 30 MB."""
 
 
+class DamageWarning(UserWarning):
+    """A query has met damage: bytes that are no message, a body that fails its CRC, or index entries that lead to no message."""
+
+
 @dataclass(frozen=True)
 class DamageRange(Report):
     """Bytes of the CommitLog that are no sound records.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.offline.log.conditions import Conditions
+from rmqcore.offline.log.damage import DamageWarning
 from rmqcore.spark.jobs.find_by_index import FindPlacesTask, Places, find_places
 from rmqcore.spark.jobs.find_keys import wanted_rows
 from rmqcore.spark.jobs.job_source import JobSource
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+MOST_NAMED = 5
+"""Places that a warning names."""
 _OFFSET_ID = re.compile(r"(?:[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})")
 
 
@@ -53,7 +57,7 @@ def find(
         Only these topics.
     **options
         Options of ``table=messages``. Also ``useIndex``: ask the IndexFiles instead of reading the stores. That is much faster,
-        but finds only messages that the index has. A store whose index has no file that can be asked is an error.
+        but finds only messages that the index has. A store with an index file whose entries cannot all be found is an error.
 
     Returns
     -------
@@ -68,6 +72,11 @@ def find(
         A path that is no store.
     StoreError
         An index that was to be asked is missing or broken.
+
+    Warns
+    -----
+    DamageWarning
+        The index has entries of messages that the log lacks.
     """
     given = dict(options)
     use_index = _flag(given, "useindex")
@@ -79,6 +88,9 @@ def find(
     source = JobSource.open(paths, given, spark=spark)
     columns = columns_of(source.options)
     places = _find_places(spark, source, wanted_keys, wanted_ids, use_index=use_index)
+    for store, found in zip(source.stores, places, strict=True):
+        if found.missing:
+            warn_of_missing(store, found.missing)
     tasks: list[ReadTask | ScanTask] = [
         ReadTask(store, found.phy_offsets, columns, source.options)
         for store, found in zip(source.stores, places, strict=True)
@@ -95,6 +107,18 @@ def find(
             for split in source.splits()
         ]
     return task_frame(spark, read_found, tasks, spark_schema(columns))
+
+
+def warn_of_missing(store: StoreLocation, phy_offsets: tuple[int, ...]) -> None:
+    """Warn on the driver of messages that the index knows and the log does not have."""
+    shown = ", ".join(map(str, phy_offsets[:MOST_NAMED]))
+    more = " ..." if len(phy_offsets) > MOST_NAMED else ""
+    warnings.warn(
+        f"store {store.broker}: the index leads to {shown}{more}, where the log has no record ({len(phy_offsets)} in all): "
+        f"`rmqcore fsck {store.root}` reports the damage",
+        DamageWarning,
+        stacklevel=3,
+    )
 
 
 def _find_places(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore.codec import index_key_hash, parse_msg_id
-from rmqcore.errors import StoreError
+from rmqcore.errors import CorruptIndexError, StoreError
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
@@ -51,10 +51,13 @@ class Places:
         CommitLog offsets where the records begin.
     ids : frozenset of str
         The ids that were found.
+    missing : tuple of int
+        Where entries of the index lead, and the log has no record, though it has not deleted that part.
     """
 
     phy_offsets: tuple[int, ...] = ()
     ids: frozenset[str] = frozenset()
+    missing: tuple[int, ...] = ()
 
 
 def find_places(task: FindPlacesTask) -> Places:
@@ -74,16 +77,17 @@ def find_places(task: FindPlacesTask) -> Places:
         if message is not None and message.msg_id == msg_id.upper():
             places.add(message.phy_offset)
             found.add(msg_id)
+    missing: set[int] = set()
     if task.index_topics != ():
-        for text, message in _by_index(task, files, task.ids - found):
+        for text, message in _by_index(task, files, task.ids - found, missing):
             places.add(message.phy_offset)
             if text in task.ids:
                 found.add(text)
-    return Places(tuple(sorted(places)), frozenset(found))
+    return Places(tuple(sorted(places)), frozenset(found), tuple(sorted(missing)))
 
 
 def _by_index(
-    task: FindPlacesTask, files: list[LogFile], ids: Iterable[str]
+    task: FindPlacesTask, files: list[LogFile], ids: Iterable[str], missing: set[int]
 ) -> Iterator[tuple[str, MessageView]]:
     asked = [(key, None) for key in task.keys] + [(msg_id, "U") for msg_id in ids]
     topics = task.index_topics
@@ -94,7 +98,8 @@ def _by_index(
         _check_index(task.store, readers, topics, files)
         for topic in topics:
             for text, kind in asked:
-                for message in _messages(task, readers, files, index_key_hash(topic, text)):
+                wanted = index_key_hash(topic, text)
+                for message in _messages(task, readers, files, wanted, missing):
                     if has_key(message, topic, text, kind):
                         yield text, message
 
@@ -107,6 +112,16 @@ def _check_index(
 ) -> None:
     """Raise when the index is missing or broken: its empty answer would not mean that no message is there."""
     advice = "without useIndex the log itself is read"
+    for reader in readers:
+        why = reader.problem()
+        if why is not None:
+            raise CorruptIndexError(
+                f"{store.root}/index/{reader.path.name}",
+                0,
+                "file",
+                f"one whose entries can all be found ({advice})",
+                f"damaged: {why}",
+            )
     if not any(reader.header.index_count > 1 for reader in readers):
         if files and record_at(files, files[0].file_from_offset) is not None:
             raise StoreError(
@@ -118,18 +133,17 @@ def _check_index(
             f"{store.root}/consumequeue names no topic, and the index knows keys only together with theirs: give the topics, "
             f"or {advice}"
         )
-    for reader in readers:
-        if reader.slot_count is None and reader.header.index_count > 1:
-            raise StoreError(
-                f"{store.root}/index/{reader.path.name} is damaged: its header says {reader.header.index_count} entries, and in "
-                f"{reader.size} bytes no number of hash slots fits them; {advice}"
-            )
 
 
 def _messages(
-    task: FindPlacesTask, readers: list[IndexFileReader], files: list[LogFile], wanted: int
+    task: FindPlacesTask,
+    readers: list[IndexFileReader],
+    files: list[LogFile],
+    wanted: int,
+    missing: set[int],
 ) -> Iterator[MessageView]:
-    """Yield the messages that the index has for a hash, collisions among them."""
+    """Yield the messages that the index has for a hash, collisions among them; note entries whose record is not in the log."""
+    log_min = files[0].file_from_offset if files else 0
     # The index keeps whole seconds since its file begins: a second more loses no message. Messages stored before that, by a
     # clock that was set back, are entered as if at the beginning: so no end is asked for, and the records tell their times.
     begin_ms = max(0, (task.options.starting_timestamp or 0) - 1000)
@@ -138,3 +152,5 @@ def _messages(
             message = record_at(files, phy_offset)
             if message is not None:
                 yield message
+            elif phy_offset >= log_min:
+                missing.add(phy_offset)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.topics_file import TOPICS_FILE, configured_batch_topics
 from rmqcore.maintenance.guard.missing_log import check_log_is_there
 from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.damage import DamageRange
@@ -121,6 +122,8 @@ def _batch_topics(location: StoreLocation) -> frozenset[str]:
         {name for name, is_directory in location.names(part).items() if is_directory}
         for part in ("batchconsumequeue", "consumequeue")
     )
+    with location.local_copy(TOPICS_FILE) as paths:
+        batch |= configured_batch_topics(paths)
     return frozenset(batch - simple)
 
 

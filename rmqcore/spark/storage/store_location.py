@@ -24,7 +24,7 @@ from rmqcore.offline.log.store_paths import (
     check_one_dledger_log,
     remote_dledger_logs,
 )
-from rmqcore.offline.missing_log import missing_log
+from rmqcore.offline.missing_log import emptied_files, missing_log
 from rmqcore.offline.queues.queues import QueueFiles, queue_names, queue_of
 from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.filesystem_options import Options
@@ -116,15 +116,16 @@ class StoreLocation:
         return log_end(self.log_files()) if self.pin is None else self.pin.log_end
 
     def missing_log(self, start: int | None, stop: int | None) -> list[DamageRange]:
-        """What the log lacks at its end, of the part from `start` to `stop`, by `rmqcore.offline.missing_log`.
+        """What the log lacks at both ends, of the part from `start` to `stop`, by `rmqcore.offline.missing_log`.
 
-        Of a store on another filesystem the checkpoint alone is asked.
+        Of a store on another filesystem the checkpoint alone is asked, for the end.
         """
         with self.local_copy("checkpoint") as paths:
             # All files, also with a pin: what was appended since is not missing.
             files = replace(self, pin=None).log_files
             end = None if self.pin is None else self.pin.walked_end
-            return missing_log(paths, end, start, stop, list_files=files)
+            found = emptied_files(paths, start, stop) if self.is_local else []
+            return [*found, *missing_log(paths, end, start, stop, list_files=files)]
 
     def warn_of_elsewhere(self, topics: Iterable[str] | None) -> None:
         """Warn of asked topics that may have messages where rmqcore does not read, before a query knows whether it finds some."""

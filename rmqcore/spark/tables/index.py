@@ -43,7 +43,7 @@ class IndexRead(TableRead):
         Raises
         ------
         CorruptIndexError
-            No file of a store tells how many slots there are, so nobody knows where the entries begin.
+            Entries of a file cannot be found: its header is zeros, or its length and its header disagree.
         """
         parts: list[IndexPart] = []
         for store in self.stores:
@@ -53,9 +53,9 @@ class IndexRead(TableRead):
     def _local_parts(self, store: StoreLocation) -> Iterator[IndexPart]:
         most = max(1, self.options.max_partition_bytes // INDEX_ENTRY_SIZE)
         for reader in find_index_files(store.paths):
+            slots = _slot_count(reader)
             if reader.header.index_count <= 1:
                 continue
-            slots = _slot_count(reader)
             for start in range(1, _end_of(reader), most):
                 yield IndexPart(
                     store, reader.path.name, slots, start, min(start + most, _end_of(reader))
@@ -77,9 +77,9 @@ class IndexRead(TableRead):
         if not path.exists():  # the broker deleted it meanwhile
             return
         reader = IndexFileReader(path, slot_count=part.slot_count)
+        slots = _slot_count(reader)
         if reader.header.index_count <= 1:
             return
-        slots = _slot_count(reader)
         for start in range(part.start, min(part.end, _end_of(reader)), self.options.batch_rows):
             count = min(self.options.batch_rows, part.end - start, _end_of(reader) - start)
             pos = index_file_size(slots, start)
@@ -108,11 +108,17 @@ class IndexRead(TableRead):
 
 
 def _slot_count(reader: IndexFileReader) -> int:
-    if reader.slot_count is None:
+    """Return the slots of a file whose entries can be found; 0 of a file without entries."""
+    why = reader.problem()
+    if why is not None:
         raise CorruptIndexError(
-            f"index/{reader.path.name}", 0, "number of slots", "told by the file", "not to be found"
+            f"index/{reader.path.name}",
+            0,
+            "file",
+            "one whose entries can all be found",
+            f"damaged: {why}",
         )
-    return reader.slot_count
+    return reader.slot_count or 0
 
 
 def _end_of(reader: IndexFileReader) -> int:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.stores.built_store import BuiltStore
 
-from rmqcore.errors import StoreError
+from rmqcore import DamageWarning
+from rmqcore.errors import CorruptIndexError, StoreError
+from rmqcore.spark.jobs import find as find_job
 from rmqcore.spark.jobs.find_by_index import FindPlacesTask, find_places
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.rows.schema import columns_of
 from rmqcore.spark.storage.locations import find_stores
+from rmqcore.spark.tables.index import IndexRead
 
 
 def place_of(
@@ -49,8 +54,56 @@ def test_a_broken_index_is_no_answer(tmp_path: Path) -> None:
     for path in (root / "index").iterdir():
         data = path.read_bytes()
         path.write_bytes(data[:60])
-    with pytest.raises(StoreError, match=r"index/\d+ is damaged"):
+    with pytest.raises(StoreError, match=r"index/\d+@0: file is damaged: no number"):
         place_of(root, "K4")
+
+
+def zero_header(path: Path) -> None:
+    path.write_bytes(bytes(40) + path.read_bytes()[40:])
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+@pytest.mark.parametrize("harm", [zero_header, cut])
+def test_one_file_that_cannot_be_asked(harm: Callable[[Path], None], tmp_path: Path) -> None:
+    """The others were asked, and what the index had in this file was left out without a word; the table left out its rows."""
+    root = BuiltStore(tmp_path).fill(60).write()
+    files = sorted((root / "index").iterdir())
+    assert len(files) > 1
+    harm(files[0])
+    with pytest.raises(CorruptIndexError, match=rf"index/{files[0].name}@0: file is damaged"):
+        place_of(root, "K59")
+    options = SourceOptions.parse({"table": "index", "path": str(root)})
+    with pytest.raises(CorruptIndexError, match=rf"index/{files[0].name}@0: file is damaged"):
+        IndexRead(options, columns_of(options)).planned_parts()
+
+
+def test_entries_of_messages_that_the_log_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were passed over: a store whose newest log file is gone had no message with the key, and nothing was said."""
+    store = BuiltStore(tmp_path).fill(60)
+    root = store.write()
+    (found,) = place_of(root, "K59")
+    assert found == store.records[59].phy_offset
+    newest = max((root / "commitlog").iterdir())
+    assert int(newest.name) <= found
+    newest.unlink()
+    (location,) = find_stores(root)
+    parsed = SourceOptions.parse({})
+    task = FindPlacesTask(location, frozenset(), frozenset(["K59"]), frozenset(), None, parsed)
+    assert find_places(task).missing == (found,)
+
+    def run(_spark: Any, work: Callable[[Any], Any], payloads: Sequence[Any]) -> list[Any]:
+        return [work(payload) for payload in payloads]
+
+    monkeypatch.setattr(find_job, "run_tasks", run)
+    monkeypatch.setattr(find_job, "task_frame", lambda *_: "frame")
+    spark: Any = None
+    with pytest.warns(DamageWarning, match=f"leads to {found}, where the log has no record"):
+        find_job.find(spark, root, keys="K59", useIndex=True)
 
 
 def test_a_clock_that_was_set_back(tmp_path: Path) -> None:

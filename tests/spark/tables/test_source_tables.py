@@ -269,7 +269,7 @@ def test_an_index_file_that_does_not_tell_its_slots(store_copy: StoreCopy) -> No
     for file in files[1:]:
         file.unlink()
     os.truncate(files[0], 60)
-    with pytest.raises(CorruptIndexError, match=rf"index/{files[0].name}@0: number of slots"):
+    with pytest.raises(CorruptIndexError, match=rf"index/{files[0].name}@0: file is damaged: no"):
         table_of(root, table="index").parts()
 
 

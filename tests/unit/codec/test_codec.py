@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rmqcore import Message, codec
+from rmqcore import Message, codec, sysflag
 from rmqcore.errors import CorruptMessageError, StoreError
 
 WHERE: dict[str, Any] = {
@@ -24,6 +24,55 @@ def record(message: Message | None = None, **where: int) -> bytes:
     if message is None:
         message = Message("TopicA", b"", properties={"a": "b", "c": "de"})
     return codec.encode(message, **{**WHERE, **where})
+
+
+WRAPPED = sysflag.INNER_BATCH | sysflag.NEED_UNWRAP
+
+
+def stored_batch(body: bytes, sys_flag: int = WRAPPED, **where: int) -> codec.MessageView:
+    message = Message("TopicA", body, 3, born_host="1.2.3.4:5", sys_flag=sys_flag)
+    return codec.decode(record(message, **where))
+
+
+def test_a_stored_batch_is_taken_apart() -> None:
+    inner = [Message("x", b"one", tags="A", flag=7), Message("x", b"two", keys=["k"])]
+    body = codec.encode_batch(inner)
+    committed = sysflag.TRANSACTION_COMMIT
+    packed = sysflag.COMPRESSED | sysflag.COMPRESSION_ZLIB
+    for batch in (
+        stored_batch(body, WRAPPED | committed),
+        stored_batch(zlib.compress(body), WRAPPED | committed | packed),
+    ):
+        found = codec.unwrap(batch)
+        assert [(one.queue_offset, one.body, one.flag) for one in found] == [
+            (7, b"one", 7),
+            (8, b"two", 0),
+        ]
+        assert [(one.tags, one.keys) for one in found] == [("A", ()), (None, ("k",))]
+        for one in found:
+            assert (one.topic, one.queue_id, one.born_host) == ("TopicA", 3, "1.2.3.4:5")
+            assert one.store_timestamp_ms == batch.store_timestamp_ms
+            assert (one.phy_offset, one.msg_id) == (batch.phy_offset, batch.msg_id)
+            assert (one.sys_flag, one.crc_ok()) == (committed, True)
+    assert codec.unwrap(stored_batch(b"")) == []
+
+
+@pytest.mark.parametrize("sys_flag", [0, sysflag.INNER_BATCH, sysflag.NEED_UNWRAP])
+def test_any_other_message_comes_back_as_it_is(sys_flag: int) -> None:
+    view = stored_batch(b"body", sys_flag)
+    assert codec.unwrap(view)[0] is view
+
+
+def test_messages_that_do_not_fit_into_a_record_are_damage() -> None:
+    """A consumer got an OverflowError for the offset that a broker sent."""
+    one = codec.encode_batch([Message("x", b"one"), Message("x", b"two")])
+    with pytest.raises(CorruptMessageError, match="<batch>@0: message 1 is "):
+        codec.unwrap(stored_batch(one, queue_offset=(1 << 63) - 1))
+    broken = codec.encode_batch([Message("x", b"", properties={"k": "v" * 30_000})])
+    with pytest.raises(CorruptMessageError, match="expected one that fits into a record"):
+        codec.unwrap(stored_batch(broken.replace(b"v" * 30_000, b"\xff" * 30_000)))
+    with pytest.raises(CorruptMessageError, match="TOTALSIZE"):
+        codec.unwrap(stored_batch(b"no batch"))
 
 
 # ---- numbers that Java gave -------------------------------------------------------------------------

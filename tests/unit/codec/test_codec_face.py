@@ -38,6 +38,7 @@ PARAMETERS = {
     "unpack_cq": "buf pos=0",
     "unpack_cq_entries": "buf",
     "unpack_host": "packed",
+    "unwrap": "view",
 }
 TYPES = {"BatchMessage", "CqEntry", "MessageView", "MsgId", "Properties", "ScanBatches", "ScanResult"}  # fmt: skip
 
@@ -121,6 +122,7 @@ for view in (codec.decode(raw), *codec.decode_all(codec.encode_many([message] * 
 codec.decode_properties(codec.encode_properties({"a": "b"}))
 codec.unpack_cq(codec.pack_cq(1, 2, 3))
 codec.decode_batch(codec.encode_batch([message]))
+codec.unwrap(view)
 codec.unpack_host(codec.pack_host("1.2.3.4:5")), codec.parse_msg_id(codec.msg_id("1.2.3.4:5", 6))
 codec.java_hash("a"), codec.index_key_hash("t", "k"), codec.body_crc(b"")
 dir(codec)
@@ -185,9 +187,9 @@ def test_the_client_and_the_package_use_the_same_objects() -> None:
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("rmqcore.message", "Message"),
-        ("rmqcore.status", "PutMessageStatus"),
-        ("rmqcore.sysflag", "COMPRESSED"),
+        ("rmqcore.codec.message", "Message"),
+        ("rmqcore.vocabulary.status", "PutMessageStatus"),
+        ("rmqcore.vocabulary.sysflag", "COMPRESSED"),
         ("rmqcore.config", "MessageStoreConfig"),
         ("rmqcore.errors", "StoreError"),
     ],

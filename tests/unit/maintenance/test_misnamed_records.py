@@ -80,8 +80,27 @@ def test_after_a_crash_nothing_in_the_middle_counts_as_taken_away(
     plan = json.loads(capsys.readouterr().out)
     assert (len(plan["misnamed"]), plan["lost_entries"]) == (1, 0)
     assert main(["recover", str(tmp_path), "--apply"]) == 2
-    with rmqcore.open(tmp_path, services=False, **SIZES) as store:
-        assert (store.max_offset("Orders", 0), store.max_offset("Orders", 4)) == (10, 5)
+
+
+@pytest.mark.parametrize(("position", "mask"), FIELDS.values(), ids=FIELDS)
+@pytest.mark.parametrize("which", [0, 4], ids=["first", "in the middle"])
+@pytest.mark.parametrize("recover", ["normal", "deep"])
+def test_after_a_crash_a_message_in_the_middle_is_served_once(
+    recover: Any, which: int, position: int | None, mask: int, tmp_path: Path
+) -> None:
+    """The record got a second entry, at the place that it names."""
+    hurt = flipped(tmp_path, position, mask, which)
+    want = [("Bills", 0, 10), ("Bills", 1, 10), ("Orders", 0, 10), ("Orders", 1, 10)]
+    for _ in range(2):
+        (tmp_path / "abort").touch()
+        with rmqcore.open(tmp_path, services=False, recover=recover, **SIZES) as store:
+            report = store.recovery
+            assert (report.exit_code, report.healed_entries, report.filled_entries) == (2, 0, 0)
+            assert [one.phy_offset for one in report.misnamed] == [hurt.phy_offset]
+            places = [(one.topic, one.queue_id, one.max_offset) for one in store.queues()]
+            assert places == want
+            with store.get("Orders", 0, hurt.queue_offset, 1) as got:
+                assert [view.phy_offset for view in got.messages] == [hurt.phy_offset]
 
 
 def test_people_read_it_in_the_reports(tmp_path: Path, capsys: Any) -> None:

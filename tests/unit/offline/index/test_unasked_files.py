@@ -68,6 +68,18 @@ def test_query_fsck_and_doctor_name_the_file(
     assert "index_files" in found
 
 
+@pytest.mark.parametrize("harm", [zero_page, zero_header, cut])
+def test_a_reader_warns(harm: Callable[[Path], None], store: Path) -> None:
+    """`StoreReader.query` gave an empty list and said nothing, where the command named the file."""
+    reader = rmqcore.read(store)
+    assert reader.query("T", "k340").unasked_files == []
+    path = newest(store)
+    harm(path)
+    with pytest.warns(rmqcore.DamageWarning, match=rf"index/{path.name}: .* may lack messages"):
+        (line,) = rmqcore.read(store).query("T", "k340").unasked_files
+    assert line.startswith(f"index/{path.name}: ")
+
+
 def test_files_without_entries_are_sound(
     tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
