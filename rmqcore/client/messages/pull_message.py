@@ -22,7 +22,6 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
 from rmqcore.shown.notebook import messages_html
-from rmqcore.vocabulary import sysflag
 from rmqcore.vocabulary.units import INT_MAX
 
 _LOG = logging.getLogger("rmqcore.client")
