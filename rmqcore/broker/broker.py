@@ -157,7 +157,7 @@ class Broker:
             lmq=store.config.enable_lmq,
             most=settings.max_consumer_offsets,
         )
-        self.queue_locks = QueueLocks(self.now_ms)
+        self.queue_locks = QueueLocks(self.now_ms, settings.max_queue_locks, self._evict)
         self.held_pulls = HeldPulls(loop, store, self.now_ms, settings.max_held_pull_bytes)
         self.store_watch = StoreWatch(store)
         self.every(LOOK_MS, self.store_watch.look)
@@ -192,7 +192,7 @@ class Broker:
         self.offsets.client_closed(channel.peer)
 
     def _evict(self, channel: Channel) -> None:
-        """Close a connection whose clients take too much, and forget them now, whenever its peer takes notice."""
+        """Close a connection that takes too much, and forget its clients now, whenever its peer takes notice."""
         channel.close()
         self.channel_closed(channel)
 
