@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.broker import FakeChannel, FakeLoop
 
+from rmqcore.broker.channel import Channel
 from rmqcore.broker.state.queue_locks import LOCK_MAX_LIVE_TIME_MS, QueueLocks
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
 
@@ -15,7 +16,7 @@ ONE, TWO = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 
 def test_a_lock_is_one_members_until_it_is_given_up_or_a_minute_is_over() -> None:
     loop = FakeLoop()
-    locks = QueueLocks(loop.clock, 100, FakeChannel.close)
+    locks = QueueLocks(loop.clock, 100, Channel.close)
     assert locks.is_lock_all_expired("g")
     assert locks.try_lock_batch("g", [ONE], "a", CHANNEL) == [ONE]
     assert locks.try_lock_batch("g", [ONE, TWO], "b", CHANNEL) == [TWO]
@@ -34,7 +35,7 @@ def test_a_lock_is_one_members_until_it_is_given_up_or_a_minute_is_over() -> Non
 
 def test_expired_locks_are_forgotten_and_count_for_nothing_before() -> None:
     loop = FakeLoop()
-    locks = QueueLocks(loop.clock, 100, FakeChannel.close)
+    locks = QueueLocks(loop.clock, 100, Channel.close)
     locks.try_lock_batch("g", [ONE], "a", CHANNEL)
     loop.advance(LOCK_MAX_LIVE_TIME_MS + 1)
     assert locks.is_lock_all_expired("g")
@@ -56,7 +57,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_any_sequence_is_as_a_slow_model_says(steps: list[tuple[str, str, set[int]]]) -> None:
     loop = FakeLoop()
-    locks = QueueLocks(loop.clock, 100, FakeChannel.close)
+    locks = QueueLocks(loop.clock, 100, Channel.close)
     model: dict[int, tuple[str, int]] = {}
     for what, who, queue_ids in steps:
         queues = [MessageQueue("t", "b", queue_id) for queue_id in sorted(queue_ids)]
