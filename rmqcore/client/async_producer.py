@@ -189,8 +189,9 @@ class AsyncProducer:
         ValueError, NoRouteError, ClientError
             As for `send`; a broker that cannot be reached is told too.
         """
+        end = asyncio.get_running_loop().time() + self._timeout
         with self._instance.events.timed("send", topic):
-            await self._send_oneway(await self._one(topic, body, tags, keys, properties))
+            await self._send_oneway(await self._one(topic, body, tags, keys, properties), end)
 
     async def close(self) -> None:
         """Unregister at the brokers and close all connections. A second call does nothing."""
@@ -253,7 +254,7 @@ class AsyncProducer:
             raise last
         raise SendFailedError(message.topic, tuple(reasons)) from last
 
-    async def _send_oneway(self, message: Outgoing) -> None:
+    async def _send_oneway(self, message: Outgoing, end: float) -> None:
         queue = self._next_queue(message.topic, None)
         address = self._instance.routes.master(queue.broker_name)
         if address is None:
@@ -261,7 +262,8 @@ class AsyncProducer:
         request = message.request(
             queue, group=self._group, queue_nums=self._queue_nums, now_ms=self._instance.now_ms()
         )
-        await self._instance.tell(address, request, seconds=self._timeout)
+        left = max(end - asyncio.get_running_loop().time(), 0)
+        await self._instance.tell(address, request, seconds=left)
 
     async def _try(self, message: Outgoing, queue: MessageQueue, seconds: float) -> SendResult:
         address = self._instance.routes.master(queue.broker_name)

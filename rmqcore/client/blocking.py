@@ -112,9 +112,9 @@ class PullConsumer:
         """Read a topic too, or other tags of it: `AsyncPullConsumer.subscribe`."""
         self._thread.run(lambda: self._client.subscribe(topic, tags, timeout))
 
-    def unsubscribe(self, topic: str) -> None:
+    def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:
         """Read a topic no more: `AsyncPullConsumer.unsubscribe`."""
-        self._thread.run(lambda: self._client.unsubscribe(topic))
+        self._thread.run(lambda: self._client.unsubscribe(topic, timeout))
 
     def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
         """Return the next messages, or none after `timeout` seconds: `AsyncPullConsumer.poll`.
@@ -136,11 +136,19 @@ class PullConsumer:
         self._thread.run(lambda: self._client.commit(timeout))
 
     def seek(
-        self, topic: str, queue_id: int, queue_offset: int, *, broker_name: str | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        *,
+        broker_name: str | None = None,
+        timeout: float = 5.0,
     ) -> None:
         """Go on from another offset of a queue: `AsyncPullConsumer.seek`."""
         self._thread.run(
-            lambda: self._client.seek(topic, queue_id, queue_offset, broker_name=broker_name)
+            lambda: self._client.seek(
+                topic, queue_id, queue_offset, broker_name=broker_name, timeout=timeout
+            )
         )
 
     def assignment(self) -> list[MessageQueue]:

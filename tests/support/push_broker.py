@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from support.broker import FakeChannel
 from support.fake_cluster import FakeBroker, FakeCluster
 
+from rmqcore.broker.channel import Channel
 from rmqcore.broker.state.queue_locks import QueueLocks
 from rmqcore.codec import decode
 from rmqcore.message import MessageView
@@ -24,7 +26,10 @@ def push_broker(
 ) -> FakeBroker:
     """Start a broker for the consumer group ``g``."""
     broker = cluster.broker(name, address, **{retry_topic("g"): 1, **topics})
-    locks = QueueLocks(lambda: round(asyncio.get_running_loop().time() * 1000))
+    clients = FakeChannel()
+    locks = QueueLocks(
+        lambda: round(asyncio.get_running_loop().time() * 1000), 10_000, Channel.close
+    )
 
     def send_back(request: RemotingCommand) -> RemotingCommand:
         fields = parse_fields(RequestCode(SEND_BACK), request.ext_fields)
@@ -43,7 +48,7 @@ def push_broker(
 
     def lock(request: RemotingCommand) -> RemotingCommand:
         wanted = parse_lock_batch("LOCK_BATCH_MQ", request.body)
-        mine = locks.try_lock_batch(wanted.consumer_group, wanted.queues, wanted.client_id)
+        mine = locks.try_lock_batch(wanted.consumer_group, wanted.queues, wanted.client_id, clients)
         return request.response(body=encode_locked(mine))
 
     def unlock(request: RemotingCommand) -> RemotingCommand:
