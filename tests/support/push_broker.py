@@ -1,4 +1,4 @@
-"""What push consumers ask of a `FakeBroker` beside pulls: to take messages back, and to lock queues."""
+"""What a `FakeBroker` does beside pulls: it takes messages back, locks queues, and answers an administrator."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rmqcore.broker.channel import Channel
 from rmqcore.broker.state.queue_locks import QueueLocks
 from rmqcore.codec import decode
 from rmqcore.message import MessageView
+from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.bodies.queue_locks import encode_locked, parse_lock_batch
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -19,6 +20,11 @@ from rmqcore.remoting.request_fields import parse_fields
 
 SEND_BACK, LOCK, UNLOCK = 36, 41, 42
 ADDRESS = "192.0.2.1:10911"
+STATS = (
+    b'{"offsetTable":{{"brokerName":"b-a","queueId":0,"topic":"T"}:'
+    b'{"brokerOffset":3,"consumerOffset":1,"pullOffset":2,"lastTimestamp":5}}}'
+)
+OFFSETS = b'{"offsetTable":{{"brokerName":"b-a","queueId":0,"topic":"T"}:1}}'
 
 
 def push_broker(
@@ -57,6 +63,28 @@ def push_broker(
         return request.response()
 
     broker.hooks |= {SEND_BACK: send_back, LOCK: lock, UNLOCK: unlock}
+    return broker
+
+
+def admin_broker(cluster: FakeCluster) -> FakeBroker:
+    """Start a broker with 20 messages in two queues of topic ``T``, which answers an administrator too."""
+    broker = push_broker(cluster, T=2)
+    for number in range(20):
+        broker.put("T", number % 2, b"%d" % number)
+    stored = broker.queues["T", 0][0]
+    groups = encode_json({"subscriptionGroupTable": {"g": {"groupName": "g"}}})
+    bodies_of_answers = {
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups,
+        RequestCode.GET_CONSUME_STATS: STATS,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: OFFSETS,
+        RequestCode.VIEW_MESSAGE_BY_ID: stored,
+        RequestCode.QUERY_MESSAGE: stored * 2,
+        RequestCode.UPDATE_AND_CREATE_TOPIC: b"",
+        RequestCode.DELETE_SUBSCRIPTIONGROUP: b"",
+        RequestCode.DELETE_TOPIC_IN_BROKER: b"",
+    }
+    for code, body in bodies_of_answers.items():
+        broker.hooks[code] = lambda request, body=body: request.response(body=body)  # type: ignore[misc]
     return broker
 
 

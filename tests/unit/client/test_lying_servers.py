@@ -16,13 +16,11 @@ from typing import Any
 
 import pytest
 from support.doses import dose
-from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, Peer, Pipe, fake_cluster, run
-from support.push_broker import push_broker
+from support.fake_cluster import NAMESRV, FakeBroker, Peer, Pipe, fake_cluster, run
+from support.push_broker import OFFSETS, admin_broker
 
 from rmqcore.client import AsyncAdmin, AsyncProducer, AsyncPullConsumer, AsyncPushConsumer
 from rmqcore.errors import ClientError
-from rmqcore.remoting.bodies.json_object import encode_json
-from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 
 FIRST: dict[str, Any] = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
@@ -30,11 +28,6 @@ ROUNDS = dose("lives of clients among lying servers", test=12, verify=200, night
 NUMBERS = ("-1", "0", "9223372036854775807", "-9223372036854775808", "1e9", "x", "", "4294967296")
 VALUES: tuple[object, ...] = (None, -1, 1 << 70, 1.5, "", "x" * 70_000, [], {}, [None], True)
 ASKED = (40, 39, 220, 221, 307, 309, 326, 10, -1)
-STATS = (
-    b'{"offsetTable":{{"brokerName":"b-a","queueId":0,"topic":"T"}:'
-    b'{"brokerOffset":3,"consumerOffset":1,"pullOffset":2,"lastTimestamp":5}}}'
-)
-OFFSETS = b'{"offsetTable":{{"brokerName":"b-a","queueId":0,"topic":"T"}:1}}'
 
 
 def lies(rng: random.Random, answer: RemotingCommand) -> list[RemotingCommand | bytes]:
@@ -142,29 +135,6 @@ class _Teller:
                 self._pipe.send_bytes(one)
             else:
                 self._pipe.send(one)
-
-
-def cluster_of(cluster: FakeCluster) -> FakeBroker:
-    """Start a broker that answers an administrator too."""
-    broker = push_broker(cluster, T=2)
-    for number in range(20):
-        broker.put("T", number % 2, b"%d" % number)
-    record = broker.queues["T", 0][0]
-    bodies = {
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: encode_json(
-            {"subscriptionGroupTable": {"g": {"groupName": "g"}}}
-        ),
-        RequestCode.GET_CONSUME_STATS: STATS,
-        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: OFFSETS,
-        RequestCode.VIEW_MESSAGE_BY_ID: record,
-        RequestCode.QUERY_MESSAGE: record * 2,
-        RequestCode.UPDATE_AND_CREATE_TOPIC: b"",
-        RequestCode.DELETE_SUBSCRIPTIONGROUP: b"",
-        RequestCode.DELETE_TOPIC_IN_BROKER: b"",
-    }
-    for code, body in bodies.items():
-        broker.hooks[code] = lambda request, body=body: request.response(body=body)  # type: ignore[misc]
-    return broker
 
 
 async def administer(liar: Liar) -> None:
@@ -296,7 +266,7 @@ def test_a_client_among_liars_stays_whole(
         raised: list[object] = []
         caplog.clear()
         with fake_cluster() as cluster:
-            broker, liar = cluster_of(cluster), Liar(rng)
+            broker, liar = admin_broker(cluster), Liar(rng)
             for peer in cluster.peers.values():
                 liar.attach(peer)
             liar.rate = rng.choice([0.05, 0.3, 1.0])

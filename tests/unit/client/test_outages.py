@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, Peer, run
-from support.push_broker import ADDRESS, push_broker
+from support.push_broker import ADDRESS, admin_broker, push_broker
 
 from rmqcore.client import (
+    AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
     AsyncPushConsumer,
@@ -217,6 +220,55 @@ def test_an_unsubscribe_that_is_cancelled_leaves_no_member(
         await other.close()
 
     run(work())
+
+
+CALLS: dict[str, Callable[[Any], Coroutine[Any, Any, object]]] = {
+    "create_topic": lambda admin: admin.create_topic("T"),
+    "lag": lambda admin: admin.lag("g"),
+    "list_groups": lambda admin: admin.list_groups(),
+    "reset_offsets": lambda admin: admin.reset_offsets("g", "T", "first"),
+    "message_by_id": lambda admin: admin.message_by_id("T", "AC11000112345"),
+    "send": lambda producer: producer.send("T", b"x"),
+    "send_many": lambda producer: producer.send_many("T", [b"x", b"y"]),
+    "send_oneway": lambda producer: producer.send_oneway("T", b"x"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_that_is_cancelled_anywhere_leaves_its_client_whole(
+    cluster: FakeCluster, name: str
+) -> None:
+    """After each number of steps of the loop; the first call of a client, and one over connections that are there."""
+    admin_broker(cluster)
+    call = CALLS[name]
+    kind: Any = AsyncProducer if name.startswith("send") else AsyncAdmin
+    raised: list[object] = []
+
+    async def cut(client: Any, steps: int) -> bool:
+        task = asyncio.ensure_future(call(client))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    async def work() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context))
+        steps, was_cut = 0, True
+        while was_cut:
+            async with kind(NAMESRV) as client:
+                was_cut = await cut(client, steps)
+                await call(client)
+                await cut(client, steps)
+                await call(client)
+            await asyncio.sleep(1)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            steps += 1
+        assert steps > 3
+
+    run(work())
+    gc.collect()
+    assert raised == []
 
 
 # ---- programs ---------------------------------------------------------------------------------------
