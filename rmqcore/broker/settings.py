@@ -14,6 +14,10 @@ from rmqcore.errors.arguments import SettingError
 from rmqcore.units import DAY_MS, INT_MAX, LONG_MAX
 
 
+MOST_NAME = 255
+"""Letters of a name: the region's is a property of each message, the broker's is in each route."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
     """How a broker answers. Intervals and timeouts are milliseconds.
@@ -129,6 +133,10 @@ class BrokerSettings:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise SettingError((java_name(name),), f"expected {low} to {high}, got {value}")
+        for name in ("broker_name", "broker_cluster_name", "region_id"):
+            if len(text := getattr(self, name)) > MOST_NAME:
+                problem = f"expected at most {MOST_NAME} letters, got {len(text):,}"
+                raise SettingError((java_name(name),), problem)
         for name in ("broker_name", "broker_cluster_name"):
             if not getattr(self, name).strip():
                 raise SettingError((java_name(name),), "expected a name, got none")

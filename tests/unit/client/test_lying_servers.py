@@ -24,7 +24,7 @@ from rmqcore.errors import ClientError
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 
 FIRST: dict[str, Any] = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
-ROUNDS = dose("lives of clients among lying servers", test=12, verify=200, night=4000)
+ROUNDS = dose("RMQCORE_LIARS", test=12, verify=200, night=4000)
 NUMBERS = ("-1", "0", "9223372036854775807", "-9223372036854775808", "1e9", "x", "", "4294967296")
 VALUES: tuple[object, ...] = (None, -1, 1 << 70, 1.5, "", "x" * 70_000, [], {}, [None], True)
 ASKED = (40, 39, 220, 221, 307, 309, 326, 10, -1)
