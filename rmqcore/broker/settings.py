@@ -13,7 +13,6 @@ from rmqcore.broker_conf import field_of, java_name, parse_value
 from rmqcore.errors.arguments import SettingError
 from rmqcore.units import DAY_MS, INT_MAX, LONG_MAX
 
-
 MOST_NAME = 255
 """Letters of a name: the region's is a property of each message, the broker's is in each route."""
 

@@ -11,11 +11,14 @@ from dataclasses import replace
 
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.errors import RequestError
+from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.routes import MASTER_ID, QueueData, TopicRoute
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE
 
 MOST_QUEUES = 65_536
 """Queues of one topic that a route may name, all brokers together: a number is only believed so far."""
+MOST_NAME = 255
+"""Letters of a broker's name: log lines and errors repeat it."""
 _REQUEST = "GET_ROUTEINFO_BY_TOPIC"
 
 
@@ -46,7 +49,7 @@ class Routes:
         Raises
         ------
         RequestError
-            It names more queues than any cluster has.
+            It names more queues than any cluster has, or a broker by a name that no broker has.
         """
         _check(route)
         in_order = tuple(sorted(route.queues, key=lambda one: one.broker_name))
@@ -146,6 +149,10 @@ def route_of_new_topic(default: TopicRoute, queue_nums: int) -> TopicRoute:
 
 
 def _check(route: TopicRoute) -> None:
+    for name in (one.broker_name for one in (*route.brokers, *route.queues)):
+        if len(name) > MOST_NAME or not name.isprintable():
+            expected = f"at most {MOST_NAME} letters, none of them a control character"
+            raise RequestError(_REQUEST, "brokerName", expected, shown_value(name))
     left = MOST_QUEUES
     for queues in route.queues:
         for name, number in (

@@ -39,7 +39,10 @@ def push_broker(
 
     def send_back(request: RemotingCommand) -> RemotingCommand:
         fields = parse_fields(RequestCode(SEND_BACK), request.ext_fields)
-        view = record(broker, fields.number("offset"))
+        try:
+            view = record(broker, fields.number("offset"))
+        except LookupError:
+            return refuse(request)
         properties = {"RETRY_TOPIC": view.topic, **view.properties}
         level, most = fields.number("delayLevel"), fields.number("maxReconsumeTimes")
         dead = level < 0 or view.reconsume_times >= most
@@ -91,7 +94,10 @@ def admin_broker(cluster: FakeCluster) -> FakeBroker:
 def record(broker: FakeBroker, phy_offset: int) -> MessageView:
     """Find a message by its place in the log."""
     views = (decode(one) for queue in broker.queues.values() for one in queue)
-    return next(view for view in views if view.phy_offset == phy_offset)
+    found = next((view for view in views if view.phy_offset == phy_offset), None)
+    if found is None:
+        raise LookupError(phy_offset)
+    return found
 
 
 def bodies(broker: FakeBroker, topic: str) -> list[bytes]:

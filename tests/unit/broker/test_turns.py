@@ -13,7 +13,7 @@ from support.fake_peer import Clock, Peer, Steps
 
 from rmqcore.broker.channel import Asker
 from rmqcore.broker.network import connection as connection_module
-from rmqcore.broker.network.connection import Connections
+from rmqcore.broker.network.connection import READ_S, Connections
 from rmqcore.broker.network.turns import SLICE_S, TURN_S, Turns
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
@@ -127,8 +127,29 @@ def test_a_read_that_fills_the_buffer_is_the_last_of_its_turn() -> None:
     assert not peer.transport.is_read
     crowd.passes_turns()
     assert peer.transport.is_read
-    crowd.reads(peer, big[room : 2 * room - 1])
+    crowd.reads(peer, big[room : room + 1000])
+    assert not peer.transport.is_read, "more of the same frame is to come"
+    crowd.passes_turns()
     assert peer.transport.is_read
+
+
+def test_few_connections_with_long_frames_are_read_in_a_turn() -> None:
+    """300 neighbours with heartbeats of 150 KB: each of their reads could wait for the thread that parses, and a send for seconds."""
+    crowd = Crowd(300)
+    big = encode_command(RemotingCommand(RequestCode.HEART_BEAT, opaque=1, body=bytes(1 << 20)))
+    size = 64 << 10
+    for peer in crowd.peers:
+        crowd.reads(peer, big[:size])
+    for turn in range(1, 90):
+        crowd.steps.step()
+        reading = [peer for peer in crowd.peers if peer.transport.is_read]
+        assert len(reading) <= TURN_S / READ_S + 1, turn
+        for peer in reading:
+            begin = peer.connection._decoder.pending
+            crowd.reads(peer, big[begin : begin + size])
+    came = [peer.connection._decoder.pending // size for peer in crowd.peers]
+    assert max(came) - min(came) <= 1, "each has its turn"
+    assert min(came) > 5
 
 
 def test_little_is_read_of_a_connection_that_is_behind() -> None:
