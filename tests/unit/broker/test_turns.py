@@ -28,6 +28,7 @@ class Crowd:
 
     def __init__(self, peers: int) -> None:
         self.clock, self.steps = Clock(), Steps()
+        self.cost_s = COST_S
         self.order: list[Asker] = []
         self.connections = Connections(
             self._answer,
@@ -39,7 +40,7 @@ class Crowd:
         self.peers = [Peer(self._answer, connections=self.connections) for _ in range(peers)]
 
     def _answer(self, request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
-        self.clock.now += COST_S
+        self.clock.now += self.cost_s
         self.order.append(channel)
         return None if request.is_oneway else request.response()
 
@@ -133,8 +134,22 @@ def test_a_read_that_fills_the_buffer_is_the_last_of_its_turn() -> None:
     assert peer.transport.is_read
 
 
+def test_requests_that_take_a_whole_slice_leave_nothing_behind() -> None:
+    """The bytes of each stayed in memory until a quick request came: 140 MiB after 2,400 pulls with an expression of 60 KB."""
+    crowd = Crowd(1)
+    (peer,) = crowd.peers
+    long = encode_command(RemotingCommand(RequestCode.HEART_BEAT, opaque=1, body=bytes(60_000)))
+    for number in range(1, 20):
+        crowd.clock.now += 1
+        crowd.cost_s = 2 * SLICE_S
+        crowd.reads(peer, long)
+        crowd.passes_turns()
+        assert len(crowd.order) == number
+        assert len(peer.connection._decoder._bytes) == 0
+
+
 def test_few_connections_with_long_frames_are_read_in_a_turn() -> None:
-    """300 neighbours with heartbeats of 150 KB: each of their reads could wait for the thread that parses, and a send for seconds."""
+    """300 neighbours with heartbeats of 150 KB: each of their reads waited for the thread that parses, a send for seconds."""
     crowd = Crowd(300)
     big = encode_command(RemotingCommand(RequestCode.HEART_BEAT, opaque=1, body=bytes(1 << 20)))
     size = 64 << 10
