@@ -20,6 +20,7 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.send_result import SendResult
 from rmqcore.client.settings import ProducerSettings, PullConsumerSettings
+from rmqcore.message import Message
 from rmqcore.remoting.bodies.routes import TopicRoute
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE
 
@@ -70,6 +71,11 @@ class Producer:
         return self._thread.run(
             lambda: self._client.send_many(topic, whole, tags, keys, properties)
         )
+
+    def send_messages(self, messages: Iterable[Message]) -> list[SendResult]:
+        """Send `Message` objects, of several topics too: `AsyncProducer.send_messages`."""
+        listed = list(messages)  # made in the caller's thread
+        return self._thread.run(lambda: self._client.send_messages(listed))
 
     def send_oneway(
         self,
