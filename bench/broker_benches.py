@@ -33,7 +33,7 @@ from bench.broker_loads import (
     wakes,
 )
 from bench.broker_servers import Server, java, ours, quiet_logs
-from bench.fairness import beside_floods
+from bench.fairness import COUNTS, KINDS, Waits, beside_neighbours
 from bench.java_steps import JavaSteps
 from bench.report import Row
 
@@ -86,7 +86,7 @@ def asynchronous(folder: pathlib.Path) -> tuple[list[Row], dict[str, Taken]]:
         rows.append(limit("idle", "no client", idle, IDLE_PERCENT, "% CPU"))
         rows.append(limit(waiting, "nothing comes", held, IDLE_PERCENT, "% CPU"))
         rows.append(woken(servers))
-        rows += while_others_rest(servers, server, lambda: fairness(server))
+        rows += fairness(servers)
         results = measured(servers, LOADS)
         for load in LOADS:
             rows += compared(load, results[load.name])
@@ -114,19 +114,21 @@ def woken(servers: list[Server]) -> Row:
     return limit("send to the answer of a held pull", text, median_ms, WAKE_MS, "ms")
 
 
-def fairness(server: Server) -> list[Row]:
-    """What a send waits beside neighbours that send without a pause."""
-    return [
-        limit(
-            f"fairness: a send beside floods, {name}",
-            f"p50 {statistics.median(found) * 1e3:.2f} ms, p99 {found[-len(found) // 100 - 1] * 1e3:.2f}, "
-            f"worst {found[-1] * 1e3:.1f}",
-            found[-len(found) // 100 - 1] * 1e3,
-            FAIR_P99_MS,
-            "ms",
-        )
-        for name, found in beside_floods(server).items()
-    ]
+def fairness(servers: list[Server]) -> list[Row]:
+    """What a send waits beside neighbours that never pause, of each kind and number."""
+    return [beside(servers, kind, count) for kind in KINDS for count in COUNTS]
+
+
+def beside(servers: list[Server], kind: str, count: int) -> Row:
+    waits: dict[str, Waits] = {}
+    in_turns(servers, lambda one: waits.update({one.name: beside_neighbours(one, kind, count)}))
+    text = "; ".join(
+        f"{name} p50 {one.p50_ms:.2f} ms, p99 {one.p99_ms:.2f}, worst {one.worst_ms:.1f}"
+        + (f", {one.refused} of {len(one.seconds)} refused" if one.refused else "")
+        for name, one in waits.items()
+    )
+    name = f"fairness: a send beside {count} neighbour{'s' * (count > 1)}, {kind}"
+    return limit(name, text, waits["rmqcore"].p99_ms, FAIR_P99_MS, "ms")
 
 
 def synchronous(folder: pathlib.Path) -> list[Row]:

@@ -241,14 +241,20 @@ class Asking:
 
     def answer(self, opaque: int) -> None:
         """Take the next answer, which is to be the one to this request, and to say that it was done."""
+        if not self.is_done(opaque):
+            raise RuntimeError(f"request {opaque} was refused")
+
+    def is_done(self, opaque: int) -> bool:
+        """Take the next answer, which is to be the one to this request; return whether it says that it was done."""
         while (frame := self._decoder.next_frame()) is None:
             data = self._socket.recv(1 << 16)
             if not data:
                 raise RuntimeError("the broker has closed the connection")
             self._decoder.feed(data)
         found = decode_command(frame)
-        if found.opaque != opaque or found.code != ResponseCode.SUCCESS:
+        if found.opaque != opaque:
             raise RuntimeError(f"expected the answer to {opaque}, got {found}")
+        return found.code == ResponseCode.SUCCESS
 
     def has_more(self) -> bool:
         if self._decoder.pending:

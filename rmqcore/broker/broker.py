@@ -34,7 +34,7 @@ from rmqcore.broker.worker import Worker
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqcore.remoting.said_once import SaidOnce
-from rmqcore.vocabulary.clock import wall_clock_ms
+from rmqcore.vocabulary.clock import steady_clock_ms, wall_clock_ms
 
 READERS = 4
 """Threads that wait for pages of the log: so many reads a disk is asked for at once."""
@@ -60,6 +60,8 @@ class Broker:
         ``ip:port`` that stored records name, and that message ids have in them; `address` where that is one already.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
+    steady_ms : callable, optional
+        Milliseconds of a clock that is never set: how long something is waited for.
 
     Attributes
     ----------
@@ -104,6 +106,7 @@ class Broker:
         address: str,
         store_host: str | None = None,
         now_ms: Callable[[], int] | None = None,
+        steady_ms: Callable[[], int] | None = None,
     ) -> None:
         self._log_limit = LogLimit()
         _LOG.addFilter(self._log_limit)
@@ -113,6 +116,7 @@ class Broker:
         self.address = address
         self.store_host = store_host or address
         self.now_ms = now_ms or wall_clock_ms
+        self.steady_ms = steady_ms or steady_clock_ms
         self.puts_in_flight = 0
         self.said_once = SaidOnce(_LOG)
         self.find_route: FindRoute = self._own_route
@@ -157,8 +161,8 @@ class Broker:
             lmq=store.config.enable_lmq,
             most=settings.max_consumer_offsets,
         )
-        self.queue_locks = QueueLocks(self.now_ms)
-        self.held_pulls = HeldPulls(loop, store, self.now_ms, settings.max_held_pull_bytes)
+        self.queue_locks = QueueLocks(self.now_ms, settings.max_queue_locks, self._evict)
+        self.held_pulls = HeldPulls(loop, store, self.steady_ms, settings.max_held_pull_bytes)
         self.store_watch = StoreWatch(store)
         self.every(LOOK_MS, self.store_watch.look)
         self.every(SCAN_PERIOD_MS, self.drop_silent)
@@ -192,7 +196,7 @@ class Broker:
         self.offsets.client_closed(channel.peer)
 
     def _evict(self, channel: Channel) -> None:
-        """Close a connection whose clients take too much, and forget them now, whenever its peer takes notice."""
+        """Close a connection that takes too much, and forget its clients now, whenever its peer takes notice."""
         channel.close()
         self.channel_closed(channel)
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable
 
-MOST_LETTERS = 500
-"""Of one line, a stack trace not counted."""
+from rmqcore.errors.foreign_text import cut, shortened
+
 MOST_NAME = 200
 """Letters of one name or other text in a line."""
 MOST_LINES = 10
 """That one place in the code logs per second; the next line says how many were left out."""
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class LogLimit(logging.Filter):
@@ -71,13 +69,3 @@ class _Place:
         self.lines += 1
         left_out, self.left_out = self.left_out, 0
         return left_out
-
-
-def shortened(text: str) -> str:
-    """Return a line of at most about `MOST_LETTERS`; control characters, which could look like another line, are escaped."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], cut(text, MOST_LETTERS))
-
-
-def cut(text: str, most: int) -> str:
-    """Return a text of at most `most` letters, and behind it how many there were."""
-    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"

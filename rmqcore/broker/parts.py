@@ -26,6 +26,7 @@ class BrokerParts(Protocol):
     address: str
     store_host: str
     now_ms: Callable[[], int]
+    steady_ms: Callable[[], int]
     puts_in_flight: int
     config_files: ConfigFiles
     topics: TopicConfigs

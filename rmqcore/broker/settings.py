@@ -13,6 +13,9 @@ from rmqcore.config.broker_conf import field_of, java_name, parse_value
 from rmqcore.errors.arguments import SettingError
 from rmqcore.vocabulary.units import DAY_MS, INT_MAX, LONG_MAX
 
+MOST_NAME = 255
+"""Letters of a name: the region's is a property of each message, the broker's is in each route."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
@@ -56,6 +59,9 @@ class BrokerSettings:
         Bytes of the log; Java counts the headers of frames alone.
     flush_consumer_offset_interval : int
     register_name_server_period : int
+    max_buffered_bytes : int
+        What lies in buffers of all connections of a port.
+    max_topics, max_subscription_groups : int
     max_client_bytes, max_client_bytes_per_connection : int
         About what the groups, members, subscriptions and expressions of heartbeats may take.
     max_dead_filter_bytes : int
@@ -64,8 +70,12 @@ class BrokerSettings:
         About what held pulls may take.
     max_consumer_offsets : int
         Committed offsets of queues.
+    max_queue_locks : int
+        Of queues that are consumed in order.
     max_stats_items : int
         Counters of topics and groups.
+    max_registered_topics, max_kv_config_bytes : int
+        Of the name server: topics of all brokers, and texts of its KV config.
     """
 
     broker_name: str = "broker-a"
@@ -97,12 +107,18 @@ class BrokerSettings:
     max_ha_transfer_byte_in_second: int = 100 << 20
     flush_consumer_offset_interval: int = 5_000
     register_name_server_period: int = 30_000
+    max_buffered_bytes: int = 256 << 20
+    max_topics: int = 50_000
+    max_subscription_groups: int = 20_000
     max_client_bytes: int = 64 << 20
     max_client_bytes_per_connection: int = 4 << 20
     max_dead_filter_bytes: int = 16 << 20
     max_held_pull_bytes: int = 128 << 20
     max_consumer_offsets: int = 1_000_000
+    max_queue_locks: int = 100_000
     max_stats_items: int = 50_000
+    max_registered_topics: int = 500_000
+    max_kv_config_bytes: int = 4 << 20
 
     def __post_init__(self) -> None:
         """Check what would make the broker wrong or busy without an end.
@@ -116,6 +132,10 @@ class BrokerSettings:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise SettingError((java_name(name),), f"expected {low} to {high}, got {value}")
+        for name in ("broker_name", "broker_cluster_name", "region_id"):
+            if len(text := getattr(self, name)) > MOST_NAME:
+                problem = f"expected at most {MOST_NAME} letters, got {len(text):,}"
+                raise SettingError((java_name(name),), problem)
         for name in ("broker_name", "broker_cluster_name"):
             if not getattr(self, name).strip():
                 raise SettingError((java_name(name),), "expected a name, got none")
@@ -169,10 +189,16 @@ _RANGES = {
     "channel_expired_timeout": (1_000, DAY_MS),
     "flush_consumer_offset_interval": (10, DAY_MS),
     "register_name_server_period": (10, 60_000),
+    "max_buffered_bytes": (1 << 24, 1 << 40),
+    "max_topics": (100, 1 << 31),
+    "max_subscription_groups": (100, 1 << 31),
     "max_client_bytes": (1 << 16, 1 << 40),
     "max_client_bytes_per_connection": (1 << 16, 1 << 40),
     "max_dead_filter_bytes": (0, 1 << 40),
     "max_held_pull_bytes": (1 << 16, 1 << 40),
     "max_consumer_offsets": (1_000, 1 << 31),
+    "max_queue_locks": (100, 1 << 31),
     "max_stats_items": (1_000, 1 << 31),
+    "max_registered_topics": (1_000, 1 << 31),
+    "max_kv_config_bytes": (1 << 16, 1 << 40),
 }

@@ -10,10 +10,9 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum, unique
 
-from rmqcore.client.away_brokers import AwayBrokers
 from rmqcore.client.handover import Progress
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.message_cache import MessageCache, Pulled
@@ -26,7 +25,7 @@ from rmqcore.client.messages.pull_message import (
     pull_result,
 )
 from rmqcore.client.messages.received_message import ReceivedMessage
-from rmqcore.client.messages.response_fields import int_field
+from rmqcore.client.messages.response_fields import int_field, queue_offset_field
 from rmqcore.client.remote import Answer
 from rmqcore.errors import ClientError, NotReachedError, RefusedError
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData
@@ -61,7 +60,6 @@ class Reading:
     consume_from: ConsumeFrom
     max_messages: int
     wanted: Callable[[str], SubscriptionData]
-    away: AwayBrokers = field(default_factory=AwayBrokers)
 
 
 class PulledQueue(ABC):
@@ -158,9 +156,13 @@ class PulledQueue(ABC):
                 self._reading.instance.events.tell("pull", self.queue.topic, 0, error=error)
                 await self._after_error(error)
                 continue
+            except Exception:  # noqa: BLE001 a bug in one pull must not end all pulls of the queue
+                _LOG.exception("%s: a pull failed, and is made again", self.queue)
+                await asyncio.sleep(AFTER_ERROR_SECONDS)
+                continue
             self.refused = None
             self._reading.instance.events.tell("pull", self.queue.topic, len(result.messages))
-            self._reading.away.back(self.queue.broker_name)
+            self._answers_again()
             queue_offset = result.next_begin_offset
             self._broker_id = result.suggested_broker_id
             if result.status is PullStatus.OFFSET_ILLEGAL:
@@ -171,7 +173,7 @@ class PulledQueue(ABC):
         before = self.refused
         self.refused = error if isinstance(error, RefusedError) else None
         if self.refused is None:
-            self._reading.away.gone(self.queue.broker_name, error)
+            self._does_not_answer(error)
         elif before is None or before.response_code != self.refused.response_code:
             _LOG.warning("%s: %s", self.queue, error)
         self.placed.set()
@@ -181,6 +183,15 @@ class PulledQueue(ABC):
         await asyncio.sleep(AFTER_ERROR_SECONDS)
         if not self.refused:
             await self._reading.instance.find_route_again(self.queue.topic)
+
+    def _does_not_answer(self, error: ClientError) -> None:
+        name = self.queue.broker_name
+        text = "broker %s does not answer, pulls are tried again: %s"
+        self._reading.instance.outages.begin(f"pulls {name}", text, name, error)
+
+    def _answers_again(self) -> None:
+        name = self.queue.broker_name
+        self._reading.instance.outages.end(f"pulls {name}", "broker %s answers again", name)
 
     async def _pull(self, queue_offset: int) -> PullResult:
         reading, wanted = self._reading, self._reading.wanted(self.queue.topic)
@@ -302,4 +313,6 @@ class AssignedQueue(PulledQueue):
 
 
 def _offset(response: RemotingCommand, code: RequestCode) -> int:
-    return int_field(response, code.name, "offset")
+    if code is RequestCode.GET_MIN_OFFSET:  # -1 of a queue that a Java broker has no file of
+        return max(int_field(response, code.name, "offset"), 0)
+    return queue_offset_field(response, code.name, "offset")

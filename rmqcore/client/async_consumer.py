@@ -89,7 +89,6 @@ class AsyncPullConsumer:
         self._assigned: dict[MessageQueue, AssignedQueue] = {}
         self._returned: dict[MessageQueue, AssignedQueue] = {}
         self._cache: MessageCache[AssignedQueue] = MessageCache()
-        self._commits = Commits()
         begin = ConsumeFrom(consume_from)
         reader = Reader(
             self._assign, self._expression_changed, self._placed, self._reset, self._states
@@ -104,6 +103,7 @@ class AsyncPullConsumer:
             on_event=on_event,
         )
         self._instance = self._member.instance
+        self._commits = Commits(self._instance.outages)
         self._reading = Reading(
             self._instance,
             group,
@@ -146,18 +146,26 @@ class AsyncPullConsumer:
         wanted = subscription(topic, tags, self._instance.now_ms())
         await self._member.subscribe(wanted, timeout)
 
-    async def unsubscribe(self, topic: str) -> None:
+    async def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for poll
         """Read a topic no more.
 
         As in RocketMQ all members share the queues of each topic, those that do not read it too: while this consumer reads
         other topics, its part of the queues is read by no member. Let all members unsubscribe, or close this one.
 
+        Parameters
+        ----------
+        topic : str
+        timeout : float
+            Seconds for the whole call.
+
         Raises
         ------
         ClientClosedError
             The consumer was closed.
+        AnswerTimeoutError
+            The time is over; the brokers hear of it later.
         """
-        await self._member.unsubscribe(topic)
+        await self._member.unsubscribe(topic, timeout)
 
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:  # noqa: ASYNC109 as Java's
         """Return the next messages, of one queue; wait for them if there are none.
@@ -234,7 +242,13 @@ class AsyncPullConsumer:
             )
 
     async def seek(
-        self, topic: str, queue_id: int, queue_offset: int, *, broker_name: str | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        *,
+        broker_name: str | None = None,
+        timeout: float = 5.0,  # noqa: ASYNC109 as for poll
     ) -> None:
         """Go on from another offset of a queue; what was pulled from it and not given out is forgotten.
 
@@ -244,6 +258,8 @@ class AsyncPullConsumer:
         queue_id, queue_offset : int
         broker_name : str, optional
             Where brokers have queues of the same number.
+        timeout : float
+            Seconds for the whole call.
 
         Raises
         ------
@@ -270,7 +286,8 @@ class AsyncPullConsumer:
         if len(found) > 1:
             brokers = ", ".join(sorted(assigned.queue.broker_name for assigned in found))
             raise ValueError(f"brokers {brokers} have a queue {queue_id}: give broker_name")
-        low, high = await found[0].bounds()
+        async with deadline(timeout, "seek"):
+            low, high = await found[0].bounds()
         if not low <= queue_offset <= high:
             raise ValueError(f"queue_offset is {queue_offset}, expected {low} to {high}")
         found[0].start_anew(queue_offset)
@@ -287,11 +304,12 @@ class AsyncPullConsumer:
         commit : bool
             With `auto_commit`, what the polls before the last one returned is committed.
         timeout : float
-            Seconds for the whole call.
+            Seconds for the whole call; the brokers are told that this member leaves in any case.
         """
         if not self._instance.is_ours:
             self._instance.abandon()
             return
+        end = asyncio.get_running_loop().time() + max(timeout, 0)
         for assigned in self._assigned.values():
             assigned.settle()
             assigned.drop()
@@ -303,7 +321,7 @@ class AsyncPullConsumer:
             raise
         self._assigned.clear()
         self._cache.close()
-        await self._member.close()
+        await self._member.close(end - asyncio.get_running_loop().time())
 
     def abandon(self) -> None:
         """Close all connections without a word; for a loop that ends."""

@@ -17,6 +17,7 @@ from rmqcore.client.deadlines import deadline
 from rmqcore.client.events import OnEvent
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.parts import parts, results
 from rmqcore.client.messages.send_message import RETRIED, STORED, Outgoing, one_batch, one_message
 from rmqcore.client.messages.send_result import SendResult
 from rmqcore.client.messages.validators import check_group, check_topic_for_send
@@ -30,6 +31,7 @@ from rmqcore.errors import (
     RefusedError,
     SendFailedError,
 )
+from rmqcore.errors.arguments import wrong_type
 
 DEFAULT_GROUP = "DEFAULT_PRODUCER"
 
@@ -174,6 +176,44 @@ class AsyncProducer:
             batch = one_batch(messages, self._instance.ids, max_message_size=size)
             return await self._send(batch, end)
 
+    async def send_messages(self, messages: Iterable[Message]) -> list[SendResult]:
+        """Send `Message` objects, of several topics too, and wait until brokers have stored them.
+
+        Messages of one topic go together as batches, in their order; delayed ones, and others that no batch may hold, go alone.
+
+        Parameters
+        ----------
+        messages : iterable of Message
+            Their topics, bodies and properties are sent; the producer chooses the queues.
+
+        Returns
+        -------
+        list of SendResult
+            One for each message, in the order of the messages.
+
+        Raises
+        ------
+        TypeError
+            One of them is not a `Message`; nothing is sent.
+        ValueError, ClientError
+            As for `send`; messages of parts that were sent before are stored.
+        """
+        listed = list(messages)
+        for one in listed:
+            if not isinstance(one, Message):
+                raise wrong_type("messages", "Message objects", one)
+            check_topic_for_send(one.topic)
+        end = asyncio.get_running_loop().time() + self._timeout
+        found: dict[int, SendResult] = {}
+        for part in parts(listed, self._max_message_size):
+            topic = listed[part[0]].topic
+            with self._instance.events.timed("send", topic, len(part)):
+                await self._ready(topic)
+                outgoing = self._outgoing([listed[position] for position in part])
+                done = await self._send(outgoing, end)
+            found.update(zip(part, results(done, len(part)), strict=True))
+        return [found[position] for position in range(len(listed))]
+
     async def send_oneway(
         self,
         topic: str,
@@ -189,8 +229,9 @@ class AsyncProducer:
         ValueError, NoRouteError, ClientError
             As for `send`; a broker that cannot be reached is told too.
         """
+        end = asyncio.get_running_loop().time() + self._timeout
         with self._instance.events.timed("send", topic):
-            await self._send_oneway(await self._one(topic, body, tags, keys, properties))
+            await self._send_oneway(await self._one(topic, body, tags, keys, properties), end)
 
     async def close(self) -> None:
         """Unregister at the brokers and close all connections. A second call does nothing."""
@@ -212,11 +253,15 @@ class AsyncProducer:
     ) -> Outgoing:
         check_topic_for_send(topic)
         await self._ready(topic)
+        return self._outgoing([Message(topic, body, tags=tags, keys=keys, properties=properties)])
+
+    def _outgoing(self, messages: list[Message]) -> Outgoing:
+        """Make a message ready, or several of one topic as a batch."""
+        ids, size = self._instance.ids, self._max_message_size
+        if len(messages) > 1:
+            return one_batch(messages, ids, max_message_size=size)
         return one_message(
-            Message(topic, body, tags=tags, keys=keys, properties=properties),
-            self._instance.ids,
-            max_message_size=self._max_message_size,
-            compress_over=self._compress_over,
+            messages[0], ids, max_message_size=size, compress_over=self._compress_over
         )
 
     async def _ready(self, topic: str) -> None:
@@ -253,7 +298,7 @@ class AsyncProducer:
             raise last
         raise SendFailedError(message.topic, tuple(reasons)) from last
 
-    async def _send_oneway(self, message: Outgoing) -> None:
+    async def _send_oneway(self, message: Outgoing, end: float) -> None:
         queue = self._next_queue(message.topic, None)
         address = self._instance.routes.master(queue.broker_name)
         if address is None:
@@ -261,7 +306,8 @@ class AsyncProducer:
         request = message.request(
             queue, group=self._group, queue_nums=self._queue_nums, now_ms=self._instance.now_ms()
         )
-        await self._instance.tell(address, request, seconds=self._timeout)
+        left = max(end - asyncio.get_running_loop().time(), 0)
+        await self._instance.tell(address, request, seconds=left)
 
     async def _try(self, message: Outgoing, queue: MessageQueue, seconds: float) -> SendResult:
         address = self._instance.routes.master(queue.broker_name)

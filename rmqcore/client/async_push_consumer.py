@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Self
 
-from rmqcore.client.assigned_queue import ConsumeFrom, Reading
-from rmqcore.client.broker_questions import QueueState
-from rmqcore.client.commits import AUTO_COMMIT_SECONDS, Commits, Positions
+from rmqcore.client.assigned_queue import ConsumeFrom
 from rmqcore.client.events import OnEvent
-from rmqcore.client.membership import Membership, Reader
 from rmqcore.client.messages.consume_status import ConsumeStatus
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
@@ -24,11 +22,10 @@ from rmqcore.client.messages.send_back import BY_TIMES, DEAD_LETTER, send_back_r
 from rmqcore.client.messages.subscriptions import subscription
 from rmqcore.client.messages.validators import check_topic
 from rmqcore.client.process_queues import Held, HeldLimits, HeldMessages, ProcessQueue
-from rmqcore.client.queue_locks import LOCK_SECONDS, RENEW_SECONDS, QueueLocks
+from rmqcore.client.push_queues import PushQueues
 from rmqcore.errors import ClientClosedError, ClientError, NotReachedError
 from rmqcore.errors.arguments import check_ints
 from rmqcore.remoting.codes import RequestCode
-from rmqcore.remoting.names import retry_topic
 
 _LOG = logging.getLogger("rmqcore.client")
 MAX_RECONSUME_TIMES = 16
@@ -39,6 +36,8 @@ LOCAL_RETRY_SECONDS = 5.0
 SUSPEND_SECONDS = 1.0
 """How long a queue waits after a failure in order. Source: RocketMQ 5.5.0 suspendCurrentQueueTimeMillis."""
 CANCEL_SECONDS = 1.0
+COMMIT_SECONDS = 1.0
+"""What a close has left for its commit, however long handlers took."""
 Handler = Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]]
 
 
@@ -106,30 +105,21 @@ class AsyncPushConsumer:
         self._delay_level = delay_level
         self._concurrency = concurrency
         self._group = group
-        begin = ConsumeFrom(consume_from)
         self._held = HeldMessages(limits or HeldLimits(), orderly=orderly)
-        self._assigned: dict[MessageQueue, ProcessQueue] = {}
-        self._releasing: dict[MessageQueue, ProcessQueue] = {}
-        self._commits = Commits()
-        self._member = Membership(
+        self._queues = PushQueues(
             namesrv,
             group,
-            now_ms,
-            Reader(self._assign, lambda _: None, self._placed, self._reset, self._states),
-            consume_type="CONSUME_PASSIVELY",
-            consume_from=begin,
-            retry_topic=retry_topic(group),
+            self._held,
+            consume_from=ConsumeFrom(consume_from),
+            pull_batch_size=pull_batch_size,
+            now_ms=now_ms,
             on_event=on_event,
         )
+        self._member = self._queues.member
         self._instance = self._member.instance
-        self._reading = Reading(
-            self._instance, group, begin, pull_batch_size, self._member.subscriptions.__getitem__
-        )
-        self._locks = QueueLocks(self._instance, group)
         self._runs = 0
-        self._stopped = False
+        self._stopped = self._closing = False
         self._workers: set[asyncio.Task[None]] = set()
-        self._started = self._closing = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -171,22 +161,30 @@ class AsyncPushConsumer:
         self._check_open()
         await self._member.subscribe(wanted, timeout)
 
-    async def unsubscribe(self, topic: str) -> None:
+    async def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for AsyncPullConsumer
         """Read a topic no more. Messages of it that are in work are finished.
 
         As in RocketMQ all members share the queues of each topic, those that do not read it too: while this consumer reads
         other topics, its part of the queues is read by no member. Let all members unsubscribe, or close this one.
 
+        Parameters
+        ----------
+        topic : str
+        timeout : float
+            Seconds for the whole call.
+
         Raises
         ------
         ClientClosedError
             The consumer was closed.
+        AnswerTimeoutError
+            The time is over; the brokers hear of it later.
         """
-        await self._member.unsubscribe(topic)
+        await self._member.unsubscribe(topic, timeout)
 
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that this consumer reads, those of the retry topic included, sorted."""
-        return sorted(self._assigned)
+        return sorted(self._queues.assigned)
 
     # ---- messages ---------------------------------------------------------------------------------
 
@@ -278,8 +276,9 @@ class AsyncPushConsumer:
         Parameters
         ----------
         timeout : float
-            Seconds to wait for handlers. Those that still run are cancelled then, and other members have their messages
-            again. A call that is cancelled closes the connections at once: what was not committed before comes again.
+            Seconds for the whole call. Handlers that still run then are cancelled, and other members have their messages again;
+            they have a second to end, and the commit has one too. A call that is cancelled closes the connections at once: what
+            was not committed before comes again.
 
         Raises
         ------
@@ -299,37 +298,36 @@ class AsyncPushConsumer:
             raise
 
     async def _close(self, seconds: float) -> None:
-        queues = list(self._assigned.values())
-        for queue in queues:
-            self._held.retire(queue)
+        end = asyncio.get_running_loop().time() + max(seconds, 0)
+        self._queues.close_intake()
         self._held.tell()
         try:
-            async with asyncio.timeout(max(seconds, 0)):
-                await self._idle(queues)
+            async with asyncio.timeout_at(end):
+                await self._idle()
         except TimeoutError:
             _LOG.warning("close: handlers still run after %g s", seconds)
             for worker in self._workers:
                 worker.cancel()
             if self._workers:
                 await asyncio.wait(self._workers, timeout=CANCEL_SECONDS)
-        await self._commits.commit_unasked(self._positions(queues), AUTO_COMMIT_SECONDS)
-        if self._held.orderly:
-            await self._locks.unlock(one.queue for one in queues if not self._others_work_on(one))
-        self._assigned.clear()
-        await self._member.close()
+        left = max(end - asyncio.get_running_loop().time(), COMMIT_SECONDS)
+        await self._queues.commit_and_leave(self._others_work_on, left)
 
     def abandon(self) -> None:
         """Close all connections without a word; for a loop that ends."""
-        self._closing = True
+        self._closing = self._queues.closing = True
         self._held.tell()
         self._instance.abandon()
 
-    async def _idle(self, queues: list[ProcessQueue]) -> None:
+    async def _idle(self) -> None:
         """Wait until nothing is worked on: by handlers, and by the loops of other tasks."""
+        queues = self._queues
         while (
             self._runs
-            or any(map(self._others_work_on, queues))
-            or any(self._others_work_on(one) or not one.in_work for one in self._releasing.values())
+            or any(map(self._others_work_on, queues.assigned.values()))
+            or any(
+                self._others_work_on(one) or not one.in_work for one in queues.releasing.values()
+            )
         ):
             await self._held.change()
 
@@ -382,7 +380,11 @@ class AsyncPushConsumer:
             raise TypeError(f"the handler returned {status!r}, expected {expected}")
 
     async def _failed(self, one: Held, error: BaseException | None) -> None:
-        why = "RECONSUME_LATER" if error is None else f"{type(error).__name__}: {error}"
+        why = (
+            "RECONSUME_LATER"
+            if error is None
+            else traceback.format_exception_only(error)[-1].strip()
+        )
         _LOG.warning("%r is given again: %s", one.message, why, exc_info=error)
         most = self._max_reconsume_times
         if self._held.orderly and (most is None or one.message.reconsume_times < most):
@@ -416,122 +418,6 @@ class AsyncPushConsumer:
             max_reconsume_times=MAX_RECONSUME_TIMES if most is None else most,
         )
         await self._instance.ask(address, request, lambda _: None, seconds=SEND_BACK_SECONDS)
-
-    # ---- which queues -----------------------------------------------------------------------------
-
-    async def _assign(self, topic: str, queues: list[MessageQueue]) -> bool:
-        if self._closing:
-            return True
-        self._start()
-        await self._release([one for one in self._of_topic(topic) if one.queue not in queues])
-        if self._has_left(topic):
-            queues = []  # the topic was unsubscribed while offsets were committed: nothing would pull these
-        new = {one: 0.0 for one in queues if one not in self._assigned | self._releasing}
-        if self._held.orderly and new:
-            new = await self._lock(topic, new)
-        for queue, locked_until in new.items():
-            added = self._assigned[queue] = ProcessQueue(queue, self._reading, self._held)
-            added.locked_until = locked_until
-            self._held.add(added)
-            added.start()
-        leaving = any(one.topic == topic for one in self._releasing)
-        return not leaving and all(one in self._assigned for one in queues)
-
-    def _start(self) -> None:
-        """Begin what is repeated, at the first call."""
-        if not self._started:
-            self._started = True
-            self._instance.every(AUTO_COMMIT_SECONDS, self._commit)
-            if self._held.orderly:
-                self._instance.every(RENEW_SECONDS, self._renew_locks)
-
-    async def _placed(self, topic: str) -> None:
-        for one in self._of_topic(topic):
-            await one.placed.wait()
-
-    async def _release(self, gone: list[ProcessQueue]) -> None:
-        """Leave queues to other members: at once, or in order, when the work on them has ended."""
-        for one in gone:
-            self._held.retire(one)
-            del self._assigned[one.queue]
-            if self._held.orderly:
-                self._releasing[one.queue] = one
-                self._instance.run(self._let_go(one))
-        if gone and not self._held.orderly:
-            await self._commits.commit_unasked(self._positions(gone), AUTO_COMMIT_SECONDS)
-
-    async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """Drop what is held of queues and commit other offsets: the next rebalance reads them from there.
-
-        Source: RocketMQ 5.5.0 MQClientInstance#resetOffset.
-        """
-        found = [one for one in self._assigned.values() if one.queue in offsets]
-        for one in found:
-            one.reset(offsets[one.queue])
-        await self._release(found)
-
-    def _states(self) -> list[QueueState]:
-        return [one.state(asyncio.get_running_loop().time()) for one in self._assigned.values()]
-
-    async def _let_go(self, one: ProcessQueue) -> None:
-        try:
-            await self._held.idle(one)
-            await self._commits.commit_unasked(self._positions([one]), AUTO_COMMIT_SECONDS)
-            await self._locks.unlock([one.queue])
-        finally:
-            del self._releasing[one.queue]
-            self._held.tell()
-            if all(other.topic != one.queue.topic for other in self._releasing):
-                self._member.left(one.queue.topic)
-            self._member.wake()
-
-    def _has_left(self, topic: str) -> bool:
-        """Whether queues of a topic are not wanted any more; asked again after each wait."""
-        return self._closing or topic not in self._member.subscriptions
-
-    def _of_topic(self, topic: str) -> list[ProcessQueue]:
-        return [one for one in self._assigned.values() if one.queue.topic == topic]
-
-    # ---- offsets and locks ------------------------------------------------------------------------
-
-    async def _commit(self) -> None:
-        positions = self._positions(self._assigned.values())
-        await self._commits.commit_unasked(positions, AUTO_COMMIT_SECONDS)
-
-    def _positions(self, queues: Iterable[ProcessQueue]) -> Positions:
-        """How far the queues are finished; in order, of those that are still locked: no other member is further."""
-        now = asyncio.get_running_loop().time()
-        return [
-            (one, one.position)
-            for one in queues
-            if not self._held.orderly or now < one.locked_until
-        ]
-
-    async def _lock(self, topic: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, float]:
-        """Lock queues; return those that are locked, each with the time up to which it is consumed."""
-        until = asyncio.get_running_loop().time() + LOCK_SECONDS
-        locked = [one for one, ours in (await self._locks.lock(queues)).items() if ours]
-        if self._has_left(topic):
-            await self._locks.unlock(locked)
-            return {}
-        return dict.fromkeys(locked, until)
-
-    async def _renew_locks(self) -> None:
-        held = self._assigned | self._releasing
-        asked = asyncio.get_running_loop().time()
-        lost = []
-        for queue, ours in (await self._locks.lock(held)).items():
-            one = held[queue]
-            if ours and asked < one.locked_until:
-                one.locked_until = asked + LOCK_SECONDS
-                continue
-            # Another member may have consumed the queue: what is held of it is read again from where the group is.
-            _LOG.warning("%s: the lock was lost", queue)
-            one.locked_until = 0.0
-            if self._assigned.get(queue) is one:
-                lost.append(one)
-        await self._release(lost)
-        self._held.tell()
 
     # ---- refusals ---------------------------------------------------------------------------------
 

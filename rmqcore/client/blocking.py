@@ -20,6 +20,7 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.send_result import SendResult
 from rmqcore.client.settings import ProducerSettings, PullConsumerSettings
+from rmqcore.codec.message import Message
 from rmqcore.remoting.bodies.routes import TopicRoute
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE
 
@@ -71,6 +72,11 @@ class Producer:
             lambda: self._client.send_many(topic, whole, tags, keys, properties)
         )
 
+    def send_messages(self, messages: Iterable[Message]) -> list[SendResult]:
+        """Send `Message` objects, of several topics too: `AsyncProducer.send_messages`."""
+        listed = list(messages)  # made in the caller's thread
+        return self._thread.run(lambda: self._client.send_messages(listed))
+
     def send_oneway(
         self,
         topic: str,
@@ -112,9 +118,9 @@ class PullConsumer:
         """Read a topic too, or other tags of it: `AsyncPullConsumer.subscribe`."""
         self._thread.run(lambda: self._client.subscribe(topic, tags, timeout))
 
-    def unsubscribe(self, topic: str) -> None:
+    def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:
         """Read a topic no more: `AsyncPullConsumer.unsubscribe`."""
-        self._thread.run(lambda: self._client.unsubscribe(topic))
+        self._thread.run(lambda: self._client.unsubscribe(topic, timeout))
 
     def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
         """Return the next messages, or none after `timeout` seconds: `AsyncPullConsumer.poll`.
@@ -136,11 +142,19 @@ class PullConsumer:
         self._thread.run(lambda: self._client.commit(timeout))
 
     def seek(
-        self, topic: str, queue_id: int, queue_offset: int, *, broker_name: str | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        *,
+        broker_name: str | None = None,
+        timeout: float = 5.0,
     ) -> None:
         """Go on from another offset of a queue: `AsyncPullConsumer.seek`."""
         self._thread.run(
-            lambda: self._client.seek(topic, queue_id, queue_offset, broker_name=broker_name)
+            lambda: self._client.seek(
+                topic, queue_id, queue_offset, broker_name=broker_name, timeout=timeout
+            )
         )
 
     def assignment(self) -> list[MessageQueue]:

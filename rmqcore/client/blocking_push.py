@@ -49,9 +49,9 @@ class PushConsumer:
         """Read a topic too: `AsyncPushConsumer.subscribe`."""
         self._thread.run(lambda: self._client.subscribe(topic, expression, timeout))
 
-    def unsubscribe(self, topic: str) -> None:
+    def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:
         """Read a topic no more: `AsyncPushConsumer.unsubscribe`."""
-        self._thread.run(lambda: self._client.unsubscribe(topic))
+        self._thread.run(lambda: self._client.unsubscribe(topic, timeout))
 
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that this consumer reads, those of the retry topic included, sorted."""

@@ -13,7 +13,7 @@ from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.admin_answers import NO_MESSAGE, found_messages, is_at
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
-from rmqcore.client.messages.response_fields import int_field
+from rmqcore.client.messages.response_fields import queue_offset_field
 from rmqcore.client.messages.validators import check_topic
 from rmqcore.client.remote import Answer
 from rmqcore.client.routes import Routes
@@ -280,7 +280,7 @@ def _messages(
 
 
 def _offset_reader(code: RequestCode) -> Callable[[RemotingCommand], int]:
-    return lambda response: int_field(response, code.name, "offset")
+    return lambda response: queue_offset_field(response, code.name, "offset")
 
 
 def nothing_to_read(*_: object) -> None:

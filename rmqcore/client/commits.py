@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Iterable
 
 from rmqcore.client.assigned_queue import PulledQueue
 from rmqcore.client.deadlines import deadline
+from rmqcore.client.outages import Outages
 from rmqcore.errors import AnswerTimeoutError, ClientError, NotReachedError
 
-_LOG = logging.getLogger("rmqcore.client")
 AUTO_COMMIT_SECONDS = 5.0
 Positions = list[tuple[PulledQueue, int | None]]
 """Queues, each with the queue offset that the group has come to; None where that is not known."""
 
 
 class Commits:
-    """Commits of several queues together. Used by its loop's thread only."""
+    """Commits of several queues together. Used by its loop's thread only.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    outages : Outages
+    """
+
+    def __init__(self, outages: Outages) -> None:
+        self._outages = outages
         self._committing = asyncio.Lock()
 
     async def commit(self, positions: Positions) -> None:
@@ -46,12 +51,14 @@ class Commits:
             raise error
 
     async def commit_unasked(self, positions: Positions, seconds: float) -> None:
-        """Commit what the caller has done with. A failure is logged, and the next time is soon."""
+        """Commit what the caller has done with. The first of several failures is logged, and the next time is soon."""
         try:
             async with deadline(seconds, "commit"):
                 await self.commit(positions)
         except ClientError as error:
-            _LOG.warning("commit: %s", error)
+            self._outages.begin("commit", "commit: %s", error)
+        else:
+            self._outages.end("commit", "commits are stored again")
 
 
 async def _commit_in_turn(positions: Iterable[tuple[PulledQueue, int | None]]) -> list[ClientError]:

@@ -16,6 +16,7 @@ from typing import Any
 from rmqcore.client.connection import Connection, OnRequest
 from rmqcore.client.events import Events, OnEvent
 from rmqcore.client.messages.unique_ids import UniqueIds
+from rmqcore.client.outages import Outages
 from rmqcore.client.remote import Answer, Remote
 from rmqcore.client.routes import Routes, route_of_new_topic
 from rmqcore.errors import ClientClosedError, ClientError
@@ -59,6 +60,7 @@ class ClientInstance:
     Attributes
     ----------
     events : Events
+    outages : Outages
     routes : Routes
     name_servers : list of str
         Their addresses, ``host:port``.
@@ -76,6 +78,7 @@ class ClientInstance:
         on_event: OnEvent | None = None,
     ) -> None:
         self.events = Events(on_event)
+        self.outages = Outages(lambda: asyncio.get_running_loop().time())
         self._connects: Counter[str] = Counter()
         self.name_servers = _addresses(namesrv)
         self._name_server = secrets.randbelow(len(self.name_servers))
@@ -147,13 +150,17 @@ class ClientInstance:
         """Do a step again and again, from one period from now on; one that fails is told in the log, and done again."""
         self.run(self._repeat(seconds, step))
 
-    async def close(self, groups: Iterable[dict[str, Value]]) -> None:
+    async def close(
+        self, groups: Iterable[dict[str, Value]], seconds: float = CLOSE_SECONDS
+    ) -> None:
         """Unregister at all brokers, for each of the groups, and end everything.
 
         Parameters
         ----------
         groups : iterable of dict
             ``producerGroup`` or ``consumerGroup``.
+        seconds : float
+            How long answers are waited for, at most `CLOSE_SECONDS`.
         """
         if self._closed:
             return
@@ -166,11 +173,13 @@ class ClientInstance:
             task.cancel()
         try:
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self.say_goodbye(groups)
+            await self.say_goodbye(groups, seconds)
         finally:
             self._remote.close()
 
-    async def say_goodbye(self, groups: Iterable[dict[str, Value]]) -> None:
+    async def say_goodbye(
+        self, groups: Iterable[dict[str, Value]], seconds: float = CLOSE_SECONDS
+    ) -> None:
         """Unregister this client's groups at all brokers; a failure is logged."""
         code = RequestCode.UNREGISTER_CLIENT
         goodbyes = [
@@ -180,7 +189,7 @@ class ClientInstance:
                     code, ext_fields=encode_fields(code, {"clientID": self.client_id, **group})
                 ),
                 _nothing,
-                seconds=CLOSE_SECONDS,
+                seconds=max(min(seconds, CLOSE_SECONDS), 0.0),
             )
             for address in self._remote.connected()
             if address in self.routes.all_addresses()
@@ -237,11 +246,14 @@ class ClientInstance:
         return await asyncio.shield(looking)
 
     async def find_route_again(self, topic: str) -> None:
-        """Ask for a route that does not lead anywhere; where nobody can be asked, that is told in the log."""
+        """Ask for a route that does not lead anywhere; where no name server can be asked, the log says so once."""
+        what = f"route {topic}"
         try:
             await self.find_route(topic)
         except ClientError as error:
-            _LOG.warning("route of topic %s: %s", topic, error)
+            self.outages.begin(what, "route of topic %s, asked for again: %s", topic, error)
+        else:
+            self.outages.end(what, "name servers say again where topic %s is", topic)
 
     async def find_publish_route(self, topic: str, queue_nums: int) -> bool:
         """Ask for the route of a topic that may have to be created: then that of the brokers that would do it.
@@ -332,7 +344,7 @@ class ClientInstance:
     async def heartbeat(self) -> None:
         """Report to the brokers which groups this client belongs to: to all of them, or to the masters if it consumes nothing.
 
-        One that cannot be reached is told in the log.
+        Where one cannot be reached, the log says so once.
         """
         consumers = self._consumers()
         if not consumers and not self._producer_groups:
@@ -341,11 +353,15 @@ class ClientInstance:
         asked = [
             self.ask(address, self._heartbeat_request(consumers), _nothing) for address in addresses
         ]
-        for error in await asyncio.gather(*asked, return_exceptions=True):
+        done = await asyncio.gather(*asked, return_exceptions=True)
+        for address, error in zip(addresses, done, strict=True):
+            what = f"heartbeat {address}"
             if isinstance(error, ClientError):
-                _LOG.warning("heartbeat: %s", error)
+                self.outages.begin(what, "heartbeat, sent again: %s", error)
             elif isinstance(error, BaseException):
                 raise error
+            else:
+                self.outages.end(what, "heartbeats reach %s again", address)
 
     def _heartbeat_request(self, consumers: tuple[ConsumerData, ...]) -> RemotingCommand:
         beat = Heartbeat(self.client_id, self._producer_groups, consumers)

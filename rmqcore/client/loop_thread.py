@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from rmqcore.errors import ClientClosedError
+from rmqcore.errors import ClientClosedError, ClientError
 
 Result = TypeVar("Result")
 
@@ -45,7 +45,13 @@ class LoopThread:
         ------
         ClientClosedError
             The thread was stopped, or this is another process than the one that it was started in.
+        ClientError
+            This is the thread itself, in which `on_event` is called: it would wait for itself for ever.
         """
+        if threading.current_thread() is self._thread:
+            raise ClientError(
+                "this is the thread of the client's own event loop, in which on_event is called: it would wait for itself"
+            )
         if not self.is_ours:
             raise ClientClosedError(
                 "this client belongs to the process that this one was forked from"

@@ -135,18 +135,24 @@ class Membership:
                 self.instance.run(self._withdraw(topic))
             raise
 
-    async def unsubscribe(self, topic: str) -> None:
+    async def unsubscribe(self, topic: str, seconds: float) -> None:
         """Read a topic no more; after the last topic the other members have its queues.
+
+        Where the call is cancelled or its time is over, the rest is done in the background: brokers would count a member that
+        reads nothing.
 
         Raises
         ------
         ClientClosedError
             The consumer was closed.
+        AnswerTimeoutError
+            The time is over.
         """
         self.instance.check_open()
         check_texts(topic=topic)
         if topic in self.subscriptions:
-            await self._withdraw(topic)
+            async with deadline(seconds, "unsubscribe"):
+                await asyncio.shield(self.instance.run(self._withdraw(topic)))
 
     def left(self, *topics: str) -> None:
         """Forget where the queues of topics are that are not read any more; no request about them follows."""
@@ -154,9 +160,9 @@ class Membership:
             if topic not in self.subscriptions:
                 self.instance.routes.forget(topic)
 
-    async def close(self) -> None:
-        """Unregister at the brokers and close all connections."""
-        await self.instance.close([{"consumerGroup": self.group}])
+    async def close(self, seconds: float) -> None:
+        """Unregister at the brokers, whose answers are waited for as long, and close all connections."""
+        await self.instance.close([{"consumerGroup": self.group}], seconds)
 
     # ---- what brokers are told, and say -----------------------------------------------------------
 
@@ -247,7 +253,11 @@ class Membership:
                 async with asyncio.timeout(seconds):
                     await self._wake.wait()
             self._wake.clear()
-            balanced = await self._rebalance()
+            balanced = False
+            try:
+                balanced = await self._rebalance()
+            except Exception:  # noqa: BLE001 a bug in one round must not end all rounds
+                _LOG.exception("rebalance")
             seconds = REBALANCE_SECONDS if balanced else UNBALANCED_SECONDS
 
     async def _rebalance(self) -> bool:
@@ -258,8 +268,12 @@ class Membership:
                 try:
                     balanced &= await self._rebalance_topic(topic)
                 except ClientError as error:
-                    _LOG.warning("rebalance of topic %s: %s", topic, error)
+                    text = "rebalance of topic %s, tried again: %s"
+                    self.instance.outages.begin(f"rebalance {topic}", text, topic, error)
                     balanced = False
+                else:
+                    text = "the queues of topic %s are shared out again"
+                    self.instance.outages.end(f"rebalance {topic}", text, topic)
             return balanced
 
     async def _rebalance_topic(self, topic: str) -> bool:

@@ -94,9 +94,8 @@ class ProcessQueue(PulledQueue):
         """The lowest queue offset of a message that is not finished, else the one behind the last pull: what may be committed."""
         if self._next_offset is None:
             return None
-        return min(
-            (one.message.queue_offset for one in self._unfinished), default=self._next_offset
-        )
+        unfinished = (one.message.queue_offset for one in self._unfinished)
+        return min(unfinished, default=self._next_offset)
 
     @property
     def span(self) -> int:

@@ -60,8 +60,12 @@ class QueueLocks:
                 ),
             )
         except ClientError as error:
-            _LOG.warning("locks of %d queues of broker %s: %s", len(queues), broker_name, error)
+            text = "locks of %d queues of broker %s, asked for again: %s"
+            self._instance.outages.begin(
+                f"locks {broker_name}", text, len(queues), broker_name, error
+            )
             return {}
+        self._instance.outages.end(f"locks {broker_name}", "broker %s locks again", broker_name)
         return {queue: tuple(queue) in locked for queue in queues}
 
     async def _unlock(self, broker_name: str, queues: list[MessageQueue]) -> None:

@@ -61,10 +61,9 @@ class Remote:
             There was no answer, or it says that the peer did not do it.
         """
         name = request_name(request)
-        started = asyncio.get_running_loop().time()
+        end = asyncio.get_running_loop().time() + seconds
         connection = await self._connection_within(seconds, address, name)
-        left = seconds - (asyncio.get_running_loop().time() - started)
-        response = await connection.ask(request, max(left, 0))
+        response = await connection.ask(request, max(end - asyncio.get_running_loop().time(), 0))
         if response.code not in accepted:
             remark = response.remark or "no remark"
             raise RefusedError(address, name, response.code, _response_name(response), remark)
@@ -81,8 +80,9 @@ class Remote:
         ClientError
             The peer takes no connection or no bytes.
         """
+        end = asyncio.get_running_loop().time() + seconds
         connection = await self._connection_within(seconds, address, request_name(request))
-        await connection.tell(request, seconds)
+        await connection.tell(request, max(end - asyncio.get_running_loop().time(), 0))
 
     def connected(self) -> list[str]:
         """Return the addresses that are connected."""

@@ -13,9 +13,12 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.routes import MASTER_ID, QueueData, TopicRoute
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE
+from rmqcore.vocabulary.java_json import shown_value
 
 MOST_QUEUES = 65_536
 """Queues of one topic that a route may name, all brokers together: a number is only believed so far."""
+MOST_NAME = 255
+"""Letters of a broker's name or address: log lines and errors repeat it."""
 _REQUEST = "GET_ROUTEINFO_BY_TOPIC"
 
 
@@ -46,7 +49,7 @@ class Routes:
         Raises
         ------
         RequestError
-            It names more queues than any cluster has.
+            It names more queues than any cluster has, or a broker by a name or address that no broker has.
         """
         _check(route)
         in_order = tuple(sorted(route.queues, key=lambda one: one.broker_name))
@@ -146,6 +149,12 @@ def route_of_new_topic(default: TopicRoute, queue_nums: int) -> TopicRoute:
 
 
 def _check(route: TopicRoute) -> None:
+    for queues in route.queues:
+        _check_name("brokerName", queues.broker_name)
+    for broker in route.brokers:
+        _check_name("brokerName", broker.broker_name)
+        for address in broker.addresses.values():
+            _check_name("brokerAddrs", address)
     left = MOST_QUEUES
     for queues in route.queues:
         for name, number in (
@@ -157,3 +166,9 @@ def _check(route: TopicRoute) -> None:
                     _REQUEST, name, f"0 to {left}, of {MOST_QUEUES} for all brokers", number
                 )
         left -= max(queues.read_queue_nums, queues.write_queue_nums)
+
+
+def _check_name(field: str, name: str) -> None:
+    if len(name) > MOST_NAME or not name.isprintable():
+        expected = f"at most {MOST_NAME} letters, none of them a control character"
+        raise RequestError(_REQUEST, field, expected, shown_value(name))

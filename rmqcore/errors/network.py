@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rmqcore.errors.foreign_text import shortened
 from rmqcore.errors.stores import StoreError
 
 # ---- the wire ---------------------------------------------------------------------------------------
@@ -189,7 +190,8 @@ class RefusedError(ClientError):
 
     def __str__(self) -> str:
         return (
-            f"{self.address}: {self.request}: {self.response_code} {self.response}: {self.remark}"
+            f"{self.address}: {self.request}: {self.response_code} {self.response}: "
+            f"{shortened(self.remark)}"
         )
 
 

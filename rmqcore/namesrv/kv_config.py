@@ -8,9 +8,6 @@ from __future__ import annotations
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of the texts that say which queues of ordered topics are where."""
 
-
-MOST_BYTES = 4 << 20
-"""UTF-8 bytes of all namespaces, keys and texts. Java has no bound."""
 _ENTRY_BYTES = 100
 """Counted for each text and each namespace besides: empty ones take memory too."""
 
@@ -20,9 +17,16 @@ class KvConfigFullError(ValueError):
 
 
 class KvConfig:
-    """The texts. Not thread-safe."""
+    """The texts. Not thread-safe.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    most_bytes : int
+        UTF-8 bytes of all namespaces, keys and texts. Java has no bound.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
         self._namespaces: dict[str, dict[str, str]] = {}
         self._size = 0
 
@@ -32,15 +36,15 @@ class KvConfig:
         Raises
         ------
         KvConfigFullError
-            All texts together would have more than `MOST_BYTES`. Nothing is changed.
+            All texts together would have more than `most_bytes`. Nothing is changed.
         """
         texts = self._namespaces.get(namespace, {})
         more = _size(key, value) - (_size(key, texts[key]) if key in texts else 0)
         if namespace not in self._namespaces:
             more += _size(namespace)
-        if more > 0 and self._size + more > MOST_BYTES:
+        if more > 0 and self._size + more > self._most_bytes:
             raise KvConfigFullError(
-                f"the KV config has no room: at most {MOST_BYTES:,} bytes are taken"
+                f"the KV config has no room: at most {self._most_bytes:,} bytes are taken (maxKvConfigBytes)"
             )
         self._size += more
         self._namespaces.setdefault(namespace, texts)[key] = value

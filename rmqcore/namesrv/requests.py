@@ -23,7 +23,7 @@ from rmqcore.namesrv.route_table import (
     RouteTable,
     registered_topics,
 )
-from rmqcore.namesrv.settings import NameServerSettings
+from rmqcore.namesrv.settings import NameServerBounds, NameServerSettings
 from rmqcore.remoting.bodies.json_object import encode_json, encode_long_json
 from rmqcore.remoting.bodies.routes import encode_cluster_info, encode_route
 from rmqcore.remoting.bodies.topic_configs import (
@@ -52,8 +52,6 @@ MOST_TOPICS = 50_000
 """Of one registration."""
 MOST_VALUES = 400_000
 """Of one registration in JSON. A topic of Java's brokers has nine or ten, so that 4 MiB of them have 270,000."""
-MOST_ROUTES = 500_000
-"""Topics of all brokers together, counted for each broker; those of a registration that is renewed count twice."""
 MOST_BROKERS = 1_000
 _CRC_MASK = 0x7FFFFFFF
 _LOG = logging.getLogger("rmqcore.namesrv")
@@ -94,13 +92,17 @@ class NameServer:
     routes : RouteTable
     kv_config : KvConfig
     settings : NameServerSettings
+    bounds : NameServerBounds
     said_once : SaidOnce
         Warnings that peers cause.
     """
 
-    def __init__(self, settings: NameServerSettings | None = None) -> None:
+    def __init__(
+        self, settings: NameServerSettings | None = None, bounds: NameServerBounds | None = None
+    ) -> None:
+        self.bounds = bounds or NameServerBounds()
         self.routes = RouteTable()
-        self.kv_config = KvConfig()
+        self.kv_config = KvConfig(self.bounds.kv_config_bytes)
         self.settings = settings or NameServerSettings()
         self.said_once = SaidOnce(_LOG)
         self._long = 0
@@ -350,8 +352,11 @@ def _check_room(call: _Call, topics: int) -> None:
     broker_name = call.fields.text("brokerName")
     if routes.broker(broker_name) is None and len(routes.brokers()) >= MOST_BROKERS:
         raise RequestError(name, "brokerName", f"one of {MOST_BROKERS:,} brokers", "another one")
-    if routes.size() + topics > MOST_ROUTES:
-        raise RequestError(name, "topics", f"at most {MOST_ROUTES:,} of all brokers", "more")
+    most = call.server.bounds.topics
+    if routes.size() + topics > most:
+        raise RequestError(
+            name, "topics", f"at most {most:,} of all brokers (maxRegisteredTopics)", "more"
+        )
 
 
 def _unregister_broker(call: _Call) -> RemotingCommand:

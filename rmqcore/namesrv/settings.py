@@ -12,6 +12,22 @@ from rmqcore.errors import RequestError
 
 
 @dataclass(frozen=True, slots=True)
+class NameServerBounds:
+    """How much other processes may make a name server keep; rmqcore's own.
+
+    Attributes
+    ----------
+    topics : int
+        Topics of all brokers together, counted for each broker; those of a registration that is renewed count twice.
+    kv_config_bytes : int
+        UTF-8 bytes of all namespaces, keys and texts.
+    """
+
+    topics: int = 500_000
+    kv_config_bytes: int = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
 class NameServerSettings:
     """Java's names in snake_case, with Java's defaults.
 

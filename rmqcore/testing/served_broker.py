@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Self
 
 import rmqcore
+from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.deleted_topics import begin_phy_offset
-from rmqcore.codec.message import MessageView
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.disk.paths import StorePaths
 from rmqcore.offline.reader import read
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -85,9 +87,9 @@ class ServedBroker:
         self._config = folder / "broker.conf"
         self._log = folder / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
-        lines = [
-            f"{name}={_text(value)}\n" for name, value in {**SMALL, **(settings or {})}.items()
-        ]
+        given = {**SMALL, **(settings or {})}
+        self._broker_name = str(given.get("brokerName", BrokerSettings().broker_name))
+        lines = [f"{name}={_text(value)}\n" for name, value in given.items()]
         self._config.write_text("".join(lines), encoding="utf-8")
 
     def __enter__(self) -> Self:
@@ -213,15 +215,21 @@ class ServedBroker:
         }
         ask_once(self.address, RemotingCommand(code, ext_fields=encode_fields(code, fields)))
 
-    def messages(self, topic: str) -> list[MessageView]:
+    def messages(self, topic: str) -> list[ReceivedMessage]:
         """Read all messages of a topic out of the store, in the order in which they were stored; also while the broker is down.
 
-        They are as the store has them: a body that a producer has compressed is plain in `MessageView.decompress`. Messages
-        that were deleted with their topic are left out.
+        They are as a consumer gets them: ``body`` is plain, whether a producer has compressed it or not, and ``msg_id`` is the
+        producer's. The record itself is in ``view``. Messages that were deleted with their topic are left out.
         """
         begin = begin_phy_offset(StorePaths(self.store), topic)
         found = read(self.store).messages(topics=[topic])
-        return [message for message in found if message.phy_offset >= begin]
+        return [
+            ReceivedMessage(
+                view, MessageQueue(topic, self._broker_name, view.queue_id), view.queue_offset
+            )
+            for view in found
+            if view.phy_offset >= begin
+        ]
 
     # ---- inside -----------------------------------------------------------------------------------
 

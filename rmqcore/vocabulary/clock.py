@@ -1,4 +1,4 @@
-"""The wall clock. What only computes with times takes the time as an argument and does not import this."""
+"""The clocks. What only computes with times takes the time as an argument and does not import this."""
 
 import time
 
@@ -6,3 +6,8 @@ import time
 def wall_clock_ms() -> int:
     """Return the time now by the wall clock, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def steady_clock_ms() -> int:
+    """Return the milliseconds of a clock that is never set, for how long something takes or waits."""
+    return time.monotonic_ns() // 1_000_000

@@ -244,6 +244,8 @@ class FakeBroker(Peer):
         code, following = ResponseCode.SUCCESS, wanted + len(records)
         if wanted < first:
             code, following, records = ResponseCode.PULL_OFFSET_MOVED, first, []
+        elif wanted > first + len(self.queues[key]):
+            code, following = ResponseCode.PULL_OFFSET_MOVED, first + len(self.queues[key])
         elif not records:
             self.held.append((request, pipe))
             return None

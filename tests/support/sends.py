@@ -61,6 +61,7 @@ class Sender:
             self.loop,
             address=address,
             now_ms=self.loop.clock,
+            steady_ms=lambda: self.loop.now_ms,
         )
 
     def close(self) -> None:

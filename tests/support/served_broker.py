@@ -51,6 +51,7 @@ class ServedBroker:
             self.loop,
             address="127.0.0.1:10911",
             now_ms=self.loop.clock,
+            steady_ms=lambda: self.loop.now_ms,
         )
         self.channel = FakeChannel()
         self._opaque = 0

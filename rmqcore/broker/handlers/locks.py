@@ -20,7 +20,9 @@ def _lock(call: Call) -> RemotingCommand | None:
 
 def _lock_batch(call: Call, wanted: LockBatch) -> RemotingCommand:
     locks = call.broker.queue_locks
-    locked = locks.try_lock_batch(wanted.consumer_group, wanted.queues, wanted.client_id)
+    locked = locks.try_lock_batch(
+        wanted.consumer_group, wanted.queues, wanted.client_id, call.channel
+    )
     return call.respond(body=encode_locked(locked))
 
 

@@ -30,6 +30,8 @@ _LOG = logging.getLogger("rmqcore.broker")
 _READ_BYTES = 256 << 10
 _READ_BEHIND_BYTES = 32 << 10
 """Bytes that one read takes of a connection whose requests waited for their turn: they lie in memory until the next one."""
+READ_S = SLICE_S / 4
+"""What a connection that waited for its turn is charged for its next read: so many of them are read in one turn."""
 MOST_UNSENT = 1 << 20
 """Bytes of answers that a peer has not taken, above which nothing more is read of it."""
 MOST_UNANSWERED = 10_000
@@ -203,8 +205,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._wait_turn()
         else:
             self._answer_what_came(nbytes, now)
-        if is_full_read and not self._waits_turn:
-            # The kernel may have more, and uvloop would read on, 32 times in a row.
+        is_long = is_full_read or self._decoder.pending >= _READ_BEHIND_BYTES
+        if is_long and not self._waits_turn:
+            # The kernel may have more, and uvloop would read on, 32 times in a row. Of frames that come in many reads few are
+            # read in a turn: for each read the loop may wait for a thread that parses.
             self._waits_turn = True
             self._turns.wait(self)
             self._read_or_wait()
@@ -223,6 +227,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._answer_what_came(0, self._clock())
         else:
             self._read_or_wait()
+        if self._reading:
+            self._turns.charge(self, READ_S)
 
     def _wait_turn(self) -> None:
         """Let the requests that are left wait for the next turn of this connection, and read nothing more until then."""
@@ -389,6 +395,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 return True
         with memoryview(connections.read_buffer) as came:
             self._decoder.feed(came[taken:nbytes])
+        if nbytes >= _READ_BEHIND_BYTES:
+            self._last_bytes = self._clock()
         return False
 
     def _answer_all(self, until: float) -> bool:

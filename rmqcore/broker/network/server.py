@@ -32,6 +32,7 @@ from rmqcore.broker.settings import BrokerSettings
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.ha.common_end import CommonEnd
 from rmqcore.namesrv.requests import NameServer
+from rmqcore.namesrv.settings import NameServerBounds
 from rmqcore.remoting.command import RemotingCommand
 
 MOST_CONNECTIONS = 1_000
@@ -310,7 +311,8 @@ async def _start(
     name_server = None
     asking = None
     if bound.namesrv is not None:
-        name_server = NameServer()
+        bounds = NameServerBounds(settings.max_registered_topics, settings.max_kv_config_bytes)
+        name_server = NameServer(bounds=bounds)
         asking = _name_connections(name_server, broker, ports)
         namesrv_address = host_port(ports.host, bound.namesrv.getsockname()[1])
         await _listen(bound.namesrv, asking, broker, stack)
@@ -327,6 +329,7 @@ async def _start(
         QuickSends(broker),
         QuickPulls(broker),
         None if ha_master is None else ha_master.requests_answered,
+        settings.max_buffered_bytes,
     )
     broker.start()
     await _listen(bound.broker, connections, broker, stack)
@@ -382,7 +385,13 @@ def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> 
 
     broker.every(EXPIRE_BROKERS_MS, expire)
     closed = name_server.routes.connection_closed
-    return Connections(answer, closed, ports.may_connect, ports.max_connections)
+    return Connections(
+        answer,
+        closed,
+        ports.may_connect,
+        ports.max_connections,
+        max_buffered=broker.settings.max_buffered_bytes,
+    )
 
 
 async def _listen(

@@ -26,8 +26,6 @@ from rmqcore.vocabulary.data_version import DataVersion
 from rmqcore.vocabulary.java_json import shown_value
 
 FILE = "subscriptionGroup.json"
-MOST_GROUPS = 20_000
-"""Groups that requests make; those of a file may be more."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -90,7 +88,8 @@ class SubscriptionGroups:
             self.settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         ):
             return None
-        if wrong_group(group) is not None or len(self._groups) >= MOST_GROUPS:
+        most = self.settings.max_subscription_groups
+        if wrong_group(group) is not None or len(self._groups) >= most:
             return None
         made = self._groups[group] = SubscriptionGroupConfig(group)
         _LOG.info("new group %s", group)
@@ -151,7 +150,7 @@ class SubscriptionGroups:
         Raises
         ------
         ValueError
-            The name or an attribute is invalid, or there are `MOST_GROUPS`.
+            The name or an attribute is invalid, or there are ``maxSubscriptionGroups``.
         """
         self.update_all([group], then)
 
@@ -161,9 +160,10 @@ class SubscriptionGroups:
         """Make or change several groups, all or none, as `update` does one."""
         changed = [self._with_attributes(group) for group in groups]
         new = {group.group_name for group in changed} - self._groups.keys()
-        if new and len(self._groups) + len(new) > MOST_GROUPS:
+        most = self.settings.max_subscription_groups
+        if new and len(self._groups) + len(new) > most:
             raise ValueError(
-                f"there are {len(self._groups):,} groups, at most {MOST_GROUPS:,} are kept"
+                f"there are {len(self._groups):,} groups, at most {most:,} are kept (maxSubscriptionGroups)"
             )
         for group in changed:
             _LOG.info("group %s was %s", group, self._groups.get(group.group_name))

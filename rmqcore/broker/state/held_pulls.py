@@ -96,21 +96,21 @@ class HeldPulls:
     ----------
     loop : Loop
     store : MessageStore
-    now_ms : callable
+    steady_ms : callable
         The clock.
     most_bytes : int
         What all held pulls may take; above, pulls of the connection that holds most are refused.
     """
 
     def __init__(
-        self, loop: Loop, store: ArrivalStore, now_ms: Callable[[], int], most_bytes: int
+        self, loop: Loop, store: ArrivalStore, steady_ms: Callable[[], int], most_bytes: int
     ) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._bytes_of: dict[Channel, int] = {}
         self._loop = loop
         self._store = store
-        self._now_ms = now_ms
+        self._steady_ms = steady_ms
         self._by_queue: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._by_channel: dict[Channel, dict[HeldPull, None]] = {}
         self._by_tick: dict[int, dict[HeldPull, None]] = {}
@@ -134,7 +134,7 @@ class HeldPulls:
             pull.refuse()
             return
         self._count(pull, pull.memory_bytes)
-        deadline_ms = self._now_ms() + min(max(timeout_ms, 0), LONGEST_MS)
+        deadline_ms = self._steady_ms() + min(max(timeout_ms, 0), LONGEST_MS)
         pull.tick = -(-deadline_ms // TICK_MS)
         self._by_queue.setdefault(pull.queue, {})[pull] = None
         self._by_channel.setdefault(pull.channel, {})[pull] = None
@@ -247,13 +247,13 @@ class HeldPulls:
             self._timer.cancel()
         self._timer, self._timer_tick = None, tick
         if tick is not None:
-            delay_ms = max(0, tick * TICK_MS - self._now_ms())
+            delay_ms = max(0, tick * TICK_MS - self._steady_ms())
             self._timer = self._loop.call_later(delay_ms / 1000, self._expire)
 
     def _expire(self) -> None:
         """Answer the pulls whose time is over."""
         self._timer, self._timer_tick = None, None
-        now_ms = self._now_ms()
+        now_ms = self._steady_ms()
         while self._ticks and self._ticks[0] * TICK_MS <= now_ms:
             self._wake(self._by_tick.pop(heapq.heappop(self._ticks)))
         self._set_timer()

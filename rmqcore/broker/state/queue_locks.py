@@ -1,72 +1,86 @@
 """Locks of queues: which member of a group may consume a queue in order.
 
-Source: RocketMQ 5.5.0 RebalanceLockManager.
+Source: RocketMQ 5.5.0 RebalanceLockManager; the bound is rmqcore's own.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from rmqcore.broker.channel import Channel
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
 
 LOCK_MAX_LIVE_TIME_MS = 60_000
 """A lock that was not renewed for longer is nobody's."""
-
-
-MOST_LOCKS = 100_000
-"""Of all groups: a lock more is refused, as if another member had it."""
+_LOG = logging.getLogger("rmqcore.broker")
 
 
 @dataclass(slots=True)
 class _Lock:
     client_id: str
+    channel: Channel
+    """The connection that has asked for it last."""
     last_update_timestamp_ms: int
 
 
 class QueueLocks:
     """The locks of all groups. Its methods are called by the loop's thread only.
 
+    Where all locks are taken, the connection that holds most loses its own and is closed; a connection that would hold most
+    itself gets no further lock. Locks of a connection that was closed count for it until they expire: its client may come back.
+
     Parameters
     ----------
     now_ms : callable
         The clock.
+    most : int
+        Locks of all groups together.
+    evict : callable
+        Closes a connection and forgets all that it had.
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], most: int, evict: Callable[[Channel], object]
+    ) -> None:
         self._now_ms = now_ms
+        self._most = most
+        self._evict = evict
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._held: Counter[Channel] = Counter()
         self._count = 0
 
     def try_lock_batch(
-        self, group: str, queues: Iterable[MessageQueue], client_id: str
+        self, group: str, queues: Iterable[MessageQueue], client_id: str, channel: Channel
     ) -> list[MessageQueue]:
-        """Lock queues for a client, or renew its locks; answer those that are its own now."""
+        """Lock queues for a client, or renew its locks; return those that are its own now."""
         now_ms = self._now_ms()
-        locks = self._groups.setdefault(group, {})
         locked = []
+        has_room = True
         for queue in queues:
-            lock = locks.get(queue)
-            if lock is None and self._count >= MOST_LOCKS:
+            lock = self._groups.get(group, {}).get(queue)
+            if lock is None:
+                has_room = has_room and self._make_room(channel)
+                if not has_room:
+                    continue  # as if another member had it
+            elif lock.client_id != client_id and not _is_expired(lock, now_ms):
                 continue
-            if lock is None or lock.client_id == client_id or _is_expired(lock, now_ms):
-                self._count += lock is None
-                locks[queue] = _Lock(client_id, now_ms)
-                locked.append(queue)
-        if not locks:
-            del self._groups[group]
+            else:
+                self._forget(group, queue)
+            self._groups.setdefault(group, {})[queue] = _Lock(client_id, channel, now_ms)
+            self._held[channel] += 1
+            self._count += 1
+            locked.append(queue)
         return locked
 
     def unlock_batch(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         """Release a client's locks; those of other clients stay."""
-        locks = self._groups.get(group, {})
         for queue in queues:
-            lock = locks.get(queue)
+            lock = self._groups.get(group, {}).get(queue)
             if lock is not None and lock.client_id == client_id:
-                del locks[queue]
-                self._count -= 1
-        if not locks:
-            self._groups.pop(group, None)
+                self._forget(group, queue)
 
     def is_lock_all_expired(self, group: str) -> bool:
         """Whether a group has no lock that is in force: it does not consume in order."""
@@ -76,12 +90,39 @@ class QueueLocks:
     def drop_expired(self) -> None:
         """Forget the locks that are not in force any more."""
         now_ms = self._now_ms()
+        self._forget_all(lambda lock: _is_expired(lock, now_ms))
+
+    def _make_room(self, channel: Channel) -> bool:
+        """See that one more lock fits; False if this connection would hold most."""
+        while self._count >= self._most:
+            (largest, held), *_ = self._held.most_common(1)
+            if held <= self._held[channel] + 1:
+                return False
+            _LOG.warning(
+                "%s: it holds %d locks of queues, the most of all connections, which hold maxQueueLocks (%d) together; "
+                "it loses them, and the connection is closed",
+                largest.peer,
+                held,
+                self._most,
+            )
+            self._forget_all(lambda lock: lock.channel is largest)  # noqa: B023 called at once
+            self._evict(largest)
+        return True
+
+    def _forget_all(self, is_gone: Callable[[_Lock], bool]) -> None:
         for group, locks in list(self._groups.items()):
-            for queue in [queue for queue, lock in locks.items() if _is_expired(lock, now_ms)]:
-                del locks[queue]
-                self._count -= 1
-            if not locks:
-                del self._groups[group]
+            for queue in [queue for queue, lock in locks.items() if is_gone(lock)]:
+                self._forget(group, queue)
+
+    def _forget(self, group: str, queue: MessageQueue) -> None:
+        locks = self._groups[group]
+        channel = locks.pop(queue).channel
+        self._count -= 1
+        self._held[channel] -= 1
+        if not self._held[channel]:
+            del self._held[channel]
+        if not locks:
+            del self._groups[group]
 
 
 def _is_expired(lock: _Lock, now_ms: int) -> bool:

@@ -34,8 +34,6 @@ from rmqcore.vocabulary.topics import DEFAULT_TOPIC, SYSTEM_TOPICS, is_system_to
 
 FILE = "topics.json"
 MOST_LISTED = 5
-MOST_TOPICS = 50_000
-"""Topics that requests make; those of a file may be more. A name server takes as many of one broker."""
 MOST_QUEUES = 1024
 """Of a topic that a request makes; those of a file may have more."""
 OnChange = Callable[[tuple[TopicConfig, ...], Callable[[], object]], object]
@@ -185,7 +183,11 @@ class TopicConfigs:
 
     def _make(self, topic: TopicConfig, then: Then) -> None:
         if self._are_too_many({topic.name}):
-            _LOG.warning("topic %s is not made: there are %d already", topic.name, MOST_TOPICS)
+            _LOG.warning(
+                "topic %s is not made: there are %d already (maxTopics)",
+                topic.name,
+                self.settings.max_topics,
+            )
             then(None)
             return
         _LOG.info("new topic %s", topic)
@@ -195,7 +197,9 @@ class TopicConfigs:
     def _are_too_many(self, names: AbstractSet[str]) -> bool:
         """Whether topics of these names have no room."""
         new = names - self._topics.keys() - self._made.keys()
-        return bool(new) and len(self._topics) + len(self._made) + len(new) > MOST_TOPICS
+        return bool(new) and (
+            len(self._topics) + len(self._made) + len(new) > self.settings.max_topics
+        )
 
     def _is_made(self, made: NewTopic) -> None:
         name = made.topic.name
@@ -221,7 +225,7 @@ class TopicConfigs:
         Raises
         ------
         ValueError
-            A name or an attribute is invalid, or there are `MOST_TOPICS`.
+            A name or an attribute is invalid, or there are ``maxTopics``.
 
         Notes
         -----
@@ -230,7 +234,7 @@ class TopicConfigs:
         changed = tuple(self._with_attributes(topic) for topic in topics)
         if self._are_too_many({topic.name for topic in changed}):
             raise ValueError(
-                f"there are {len(self._topics):,} topics, at most {MOST_TOPICS:,} are kept"
+                f"there are {len(self._topics):,} topics, at most {self.settings.max_topics:,} are kept (maxTopics)"
             )
         for topic in changed:
             _LOG.info("topic %s was %s", topic, self._topics.get(topic.name))

@@ -66,6 +66,8 @@ class HalfWalk:
         self._queue_id = queue_id
         self._memory = memory
         self._start_ms = broker.now_ms()
+        self._end_ms = broker.steady_ms() + MOST_MS
+        self._end_phy_offset = broker.store.max_phy_offset
         self._half_offset = consumed_offset(broker, TRANS_HALF_TOPIC, queue_id)
         self._marks = TransactionMarks(broker, queue_id, least=self._half_offset)
 
@@ -73,7 +75,7 @@ class HalfWalk:
         """Walk to the first half whose time has not come."""
         yield from self._marks.read_more()
         misses = count = 0
-        while self._broker.now_ms() - self._start_ms <= MOST_MS:
+        while self._broker.steady_ms() <= self._end_ms:
             count += 1
             if count % _HALVES_AT_ONCE == 0:
                 yield 0.0
@@ -101,7 +103,8 @@ class HalfWalk:
         properties = half.properties
         if self._is_too_often(properties) or self._is_too_old(half):
             return (yield from self._give_up(half, properties))
-        if half.store_timestamp_ms >= self._start_ms:
+        # Stored since the walk began. Java compares times, and stops for as long as a clock was set back.
+        if half.phy_offset >= self._end_phy_offset:
             return False
         immunity_ms = _immunity_ms(properties.get(IMMUNITY), settings.transaction_time_out)
         while True:
@@ -113,7 +116,7 @@ class HalfWalk:
                 return False
             if self._is_to_be_asked(age_ms, immunity_ms):
                 return (yield from self._ask(half, properties))
-            if self._broker.now_ms() - self._start_ms > MOST_MS:
+            if self._broker.steady_ms() > self._end_ms:
                 return False
             yield 0.0 if (yield from self._marks.read_more()) else WAIT_FOR_MARKS_S
             if self._has_ended(self._half_offset):

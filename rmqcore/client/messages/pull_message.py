@@ -12,11 +12,11 @@ from enum import Enum, unique
 
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
-from rmqcore.client.messages.response_fields import int_field
+from rmqcore.client.messages.response_fields import int_field, queue_offset_field
 from rmqcore.client.messages.subscriptions import is_wanted
 from rmqcore.codec import decode_all, unwrap
 from rmqcore.codec.message import MessageView
-from rmqcore.errors import CompressionError, CorruptMessageError
+from rmqcore.errors import CompressionError, CorruptMessageError, RequestError
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -114,12 +114,13 @@ def pull_result(
     Raises
     ------
     RequestError
-        It lacks what such an answer says.
+        It lacks what such an answer says, or has a message of a negative queue offset.
     """
     status = PullStatus(response.code)
+    next_begin_offset = queue_offset_field(response, _CODE.name, "nextBeginOffset")
     numbers = [
         int_field(response, _CODE.name, name)
-        for name in ("nextBeginOffset", "minOffset", "maxOffset", "suggestWhichBrokerId")
+        for name in ("minOffset", "maxOffset", "suggestWhichBrokerId")
     ]
     messages: tuple[ReceivedMessage, ...] = ()
     if status is PullStatus.FOUND:
@@ -129,7 +130,11 @@ def pull_result(
             for view in _views(queue, response.body)
             if is_wanted(wanted, view.tags)
         )
-    return PullResult(status, messages, *numbers)
+        for message in messages:
+            if message.queue_offset < 0:
+                expected = "messages at queue offset 0 or more"
+                raise RequestError(_CODE.name, "body", expected, message.queue_offset)
+    return PullResult(status, messages, next_begin_offset, *numbers)
 
 
 def _views(queue: MessageQueue, body: bytes) -> Iterator[MessageView]:

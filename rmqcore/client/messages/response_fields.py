@@ -43,3 +43,17 @@ def int_field(
     if number is None or not LONG_MIN <= number <= LONG_MAX:
         raise RequestError(request, name, "a long in the answer", shown_value(text))
     return number
+
+
+def queue_offset_field(response: RemotingCommand, request: str, name: str) -> int:
+    """Return a required queue offset, which is never negative.
+
+    Raises
+    ------
+    RequestError
+        It is missing or no queue offset.
+    """
+    found = int_field(response, request, name)
+    if found < 0:
+        raise RequestError(request, name, "0 or more in the answer", found)
+    return found

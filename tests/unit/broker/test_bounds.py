@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +15,13 @@ from support.served_broker import ServedBroker
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import in_background, pull_checks
 from rmqcore.broker.requests import handle
-from rmqcore.broker.state import groups, queue_locks, topics
 from rmqcore.broker.state.client_memory import ClientMemory, ClientMemoryError
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.producers import Producers
 from rmqcore.broker.state.queue_locks import LOCK_MAX_LIVE_TIME_MS, QueueLocks
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData, parse_heartbeat
 from rmqcore.remoting.bodies.json_object import encode_json
-from rmqcore.remoting.bodies.queue_locks import MessageQueue
+from rmqcore.remoting.bodies.queue_locks import LockBatch, MessageQueue, encode_lock_batch
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import LanguageCode, RequestCode, ResponseCode
@@ -95,24 +96,28 @@ def test_a_long_heartbeat_is_parsed_in_another_thread(
     assert served.broker.producers.channels("p") == [served.channel]
 
 
-def test_groups_have_a_bound(served: ServedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_have_a_bound(served: ServedBroker) -> None:
     table = served.broker.groups
-    monkeypatch.setattr(groups, "MOST_GROUPS", len(table.table().groups) + 1)
+    most = len(table.table().groups) + 1
+    served.broker.change_settings(replace(served.broker.settings, max_subscription_groups=100))
+    for number in range(most, 100):
+        assert table.find(f"g{number}") is not None
     assert table.find("first") is not None
     assert table.find("second") is None
     table.update(SubscriptionGroupConfig("first", consume_enable=False))
-    with pytest.raises(ValueError, match="groups, at most"):
+    with pytest.raises(ValueError, match="maxSubscriptionGroups"):
         table.update(SubscriptionGroupConfig("second"))
 
 
-def test_topics_have_a_bound(served: ServedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_have_a_bound(served: ServedBroker) -> None:
     table = served.broker.topics
-    monkeypatch.setattr(topics, "MOST_TOPICS", len(table.known()))
+    served.broker.change_settings(replace(served.broker.settings, max_topics=100))
+    table.update_all([TopicConfig(f"t{number}") for number in range(100 - len(table.known()))])
     got: list[TopicConfig | None] = []
     table.create_for_send_back("new", 1, 6, 0, got.append)
     assert got == [None]
-    table.update(TopicConfig("t", 8, 8))
-    with pytest.raises(ValueError, match="topics, at most"):
+    table.update(TopicConfig("t1", 8, 8))
+    with pytest.raises(ValueError, match="maxTopics"):
         table.update(TopicConfig("new"))
 
 
@@ -157,19 +162,52 @@ def test_a_client_that_changes_its_id_leaves_none_behind() -> None:
     assert not table._by_client_id
 
 
-def test_locks_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_locks, "MOST_LOCKS", 3)
-    loop = FakeLoop()
-    locks = QueueLocks(loop.clock)
+def test_the_connection_that_holds_most_locks_loses_them(caplog: pytest.LogCaptureFixture) -> None:
+    """One client took all places for a minute, and no other group could consume in order."""
+    loop, gone = FakeLoop(), list[Channel]()
+    locks = QueueLocks(loop.clock, 10, gone.append)
+    greedy, quiet, late = FakeChannel("1"), FakeChannel("2"), FakeChannel("3")
+    queues = [MessageQueue("t", "b", number) for number in range(12)]
+    assert locks.try_lock_batch("quiet", queues[:3], "q", quiet) == queues[:3]
+    assert locks.try_lock_batch("g", queues, "c", greedy) == queues[:7]
+    assert locks.try_lock_batch("g", queues[:7], "c", greedy) == queues[:7], "they are renewed"
+    assert locks.try_lock_batch("other", queues, "c", greedy) == [], "it holds most itself"
+    assert gone == []
+    assert locks.try_lock_batch("late", queues[:4], "l", late) == queues[:4]
+    assert gone == [greedy]
+    assert "1: it holds 7 locks of queues" in caplog.text
+    assert locks.try_lock_batch("g", queues[:3], "other", late) == queues[:3], "they are free"
+    assert locks.try_lock_batch("quiet", queues[:1], "other", late) == [], "not those of others"
+
+
+def test_locks_of_a_connection_that_left_count_for_it() -> None:
+    loop, gone = FakeLoop(), list[Channel]()
+    locks = QueueLocks(loop.clock, 4, gone.append)
+    first, second = FakeChannel("1"), FakeChannel("2")
     queues = [MessageQueue("t", "b", number) for number in range(5)]
-    assert locks.try_lock_batch("g", queues, "c") == queues[:3]
-    assert locks.try_lock_batch("g", queues, "c") == queues[:3], "they are renewed"
-    assert locks.try_lock_batch("h", queues, "c") == []
-    locks.unlock_batch("g", queues, "c")
-    assert locks.try_lock_batch("h", queues, "c") == queues[:3]
+    assert locks.try_lock_batch("g", queues, "c", first) == queues[:4]
+    first.close()
+    assert locks.try_lock_batch("g", queues[:4], "c", second) == queues[:4], "its client came back"
+    assert locks.try_lock_batch("h", queues[:1], "d", second) == []
+    locks.unlock_batch("g", queues[:1], "c")
+    assert locks.try_lock_batch("h", queues[:2], "d", second) == queues[:1]
     loop.advance(LOCK_MAX_LIVE_TIME_MS + 1)
     locks.drop_expired()
-    assert locks.try_lock_batch("g", queues[:2], "c") == queues[:2]
+    assert locks.try_lock_batch("g", queues, "e", first) == queues[:4]
+    assert gone == []
+
+
+def test_a_flood_of_locks_ends_with_its_connection(tmp_path: Path) -> None:
+    with ServedBroker(tmp_path, settings={"max_queue_locks": 100}) as served:
+        greedy = FakeChannel("9.9.9.9:1")
+        queues = tuple(MessageQueue("t", "b", number) for number in range(100))
+        body = encode_lock_batch(LockBatch("flood", "c", queues))
+        served.answer(RequestCode.LOCK_BATCH_MQ, body=body, channel=greedy)
+        body = encode_lock_batch(LockBatch("g", "d", queues[:2]))
+        answer = served.answer(RequestCode.LOCK_BATCH_MQ, body=body)
+        assert len(json.loads(answer.body)["lockOKMQSet"]) == 2
+        assert greedy.closed
+        assert not served.channel.closed
 
 
 def test_filters_of_long_expressions_are_not_kept() -> None:

@@ -12,7 +12,8 @@ from support.fake_peer import Clock
 from support.served_broker import ServedBroker
 
 import rmqcore.broker
-from rmqcore.broker.log_limit import MOST_LETTERS, MOST_LINES, MOST_NAME, LogLimit
+from rmqcore.broker.log_limit import MOST_LINES, MOST_NAME, LogLimit
+from rmqcore.errors.foreign_text import MOST_LETTERS
 
 
 class Lines(logging.Handler):

@@ -258,7 +258,7 @@ def test_a_retry_goes_to_its_topic_until_it_was_tried_enough(sender: Sender) -> 
 
 def test_a_group_that_consumes_in_order_has_no_retries(sender: Sender) -> None:
     queue = MessageQueue("orders", "broker-a", 0)
-    sender.broker.queue_locks.try_lock_batch("g", [queue], "client")
+    sender.broker.queue_locks.try_lock_batch("g", [queue], "client", sender.channel)
     assert sender.ask(send("%RETRY%g")).code == 0
     assert (len(sender.messages("%RETRY%g")), len(sender.messages("%DLQ%g"))) == (0, 1)
 

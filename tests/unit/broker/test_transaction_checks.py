@@ -97,6 +97,16 @@ def test_a_half_that_has_ended_is_not_asked_about(broker: Transacting) -> None:
     assert offsets(broker) == (1, 1)
 
 
+@pytest.mark.parametrize("step_ms", [-86_400_000, -600_000, 600_000])
+def test_a_wall_clock_that_steps_stops_no_check(broker: Transacting, step_ms: int) -> None:
+    """After 600 seconds back no half was asked about for ten minutes: each had been stored after the walk began."""
+    broker.half("before")
+    broker.advance(SECOND)
+    broker.loop.stepped_ms += step_ms
+    broker.advance(3 * CHECK)
+    assert broker.questions() != []
+
+
 def test_it_is_asked_again_until_it_was_asked_enough(tmp_path: Path) -> None:
     broker = Transacting(tmp_path, transaction_check_max=3)
     broker.half("h")

@@ -217,6 +217,7 @@ VERBS_WITH_CONF = {
         ),
         ("serve", "traceOn=1", "traceOn: expected true or false, got '1'"),
         ("serve", "brokerName= ", "brokerName: expected a name, got none"),
+        ("serve", f"regionId={'r' * 70_000}", "regionId: expected at most 255 letters, got 70,000"),
         *(
             ("serve", f"{key}=true", f"{key}: expected false: this broker does not serve it")
             for key in ("aclEnable", "authenticationEnabled", "authorizationEnabled", "enableControllerMode")

@@ -15,7 +15,7 @@ from rmqcore.client.remote import Remote
 from rmqcore.client.routes import Routes, route_of_new_topic
 from rmqcore.codec import decode, encode
 from rmqcore.codec.message import Message
-from rmqcore.errors import NotReachedError
+from rmqcore.errors import NotReachedError, RequestError
 from rmqcore.remoting.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqcore.remoting.command import RemotingCommand
 
@@ -43,6 +43,18 @@ def test_queues_that_may_be_written_and_read() -> None:
     assert not routes.learn(
         "T", route(*reversed(queues), a={0: "A"}, b={0: "B"}, c={1: "slave alone"})
     )
+
+
+@pytest.mark.parametrize("name", ["b" * 256, "b\n2026-01-01 ERROR", "b\x1b[2J"])
+def test_names_that_a_log_line_must_not_repeat(name: str) -> None:
+    queues = (QueueData("b", 1, 1, 6),)
+    for route in (
+        TopicRoute((BrokerData("c", name, {0: "h:1"}),), queues),
+        TopicRoute((BrokerData("c", "b", {0: name}),), queues),
+        TopicRoute((BrokerData("c", "b", {0: "h:1"}),), (QueueData(name, 1, 1, 6),)),
+    ):
+        with pytest.raises(RequestError, match="at most 255 letters"):
+            Routes().learn("T", route)
 
 
 def test_where_an_instance_of_a_broker_is() -> None:

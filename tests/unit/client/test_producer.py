@@ -8,6 +8,8 @@ import pytest
 from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, run
 
 from rmqcore.client import AsyncProducer, SendStatus
+from rmqcore.codec import decode
+from rmqcore.codec.message import Message
 from rmqcore.errors import (
     AnswerTimeoutError,
     BadAnswerError,
@@ -341,6 +343,46 @@ def test_one_way_messages_want_no_answer(cluster: FakeCluster) -> None:
     sent = next(request for request in broker.asked if request.code == SEND)
     assert sent.is_oneway
     assert len(broker.queues["T", 0]) == 1
+
+
+def test_messages_of_several_topics(cluster: FakeCluster) -> None:
+    broker = cluster.broker("b-a", "192.0.2.1:10911", T=1, U=1)
+    messages = [
+        Message("T", b"t0", tags="A"),
+        Message("U", b"u0"),
+        Message("T", b"t1", keys=("k",)),
+        Message("T", b"late", properties={"DELAY": "1"}),
+        Message("T", b"t2"),
+        Message("U", b"u1"),
+    ]
+
+    async def work() -> None:
+        async with AsyncProducer(NAMESRV, timeout=60) as producer:
+            done = await producer.send_messages(iter(messages))
+            assert [(one.queue.topic, one.queue_offset) for one in done] == [
+                ("T", 0),
+                ("U", 0),
+                ("T", 1),
+                ("T", 2),
+                ("T", 3),
+                ("U", 1),
+            ]
+            stored = {
+                view.uniq_key: view.body
+                for topic in "TU"
+                for view in map(decode, broker.queues[topic, 0])
+            }
+            assert [stored[one.msg_id] for one in done] == [one.body for one in messages]
+            assert await producer.send_messages([]) == []
+            with pytest.raises(TypeError, match="Message objects"):
+                await producer.send_messages([messages[0], b"x"])  # type: ignore[list-item]
+            sizes = [1_000_000, 1_500_000, 1_500_000, 900_000, 4_000_000]
+            before = broker.codes().count(RequestCode.SEND_BATCH_MESSAGE)
+            await producer.send_messages(Message("T", bytes(size)) for size in sizes)
+            assert broker.codes().count(RequestCode.SEND_BATCH_MESSAGE) == before + 1
+        assert [len(decode(one).decompress()) for one in broker.queues["T", 0][4:]] == sizes
+
+    run(work())
 
 
 def test_a_batch_goes_to_one_queue(cluster: FakeCluster) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from support.broker import FakeChannel
 
-from rmqcore.namesrv import kv_config, requests
+from rmqcore.namesrv import requests
 from rmqcore.namesrv.kv_config import KvConfig, KvConfigFullError
 from rmqcore.namesrv.requests import NameServer
+from rmqcore.namesrv.settings import NameServerBounds
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
@@ -22,8 +23,8 @@ from rmqcore.remoting.request_fields import Value, encode_fields
 class Asker:
     """A name server whose other thread works when the test says so."""
 
-    def __init__(self) -> None:
-        self.server = NameServer()
+    def __init__(self, bounds: NameServerBounds | None = None) -> None:
+        self.server = NameServer(bounds=bounds)
         self.channel = FakeChannel()
         self.work: list[tuple[Callable[[], Any], Callable[[Future[Any]], object]]] = []
 
@@ -146,10 +147,9 @@ def test_a_small_body_must_not_become_a_large_one() -> None:
 
 
 def test_topics_and_brokers_have_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    asker = Asker()
+    asker = Asker(NameServerBounds(topics=15))
     monkeypatch.setattr(requests, "MOST_TOPICS", 10)
     assert code(asker.register(11)) == ResponseCode.SYSTEM_ERROR
-    monkeypatch.setattr(requests, "MOST_ROUTES", 15)
     assert code(asker.register(10, "one")) == ResponseCode.SUCCESS
     assert code(asker.register(10, "two")) == ResponseCode.SYSTEM_ERROR
     assert code(asker.register(5, "two")) == ResponseCode.SUCCESS
@@ -158,9 +158,8 @@ def test_topics_and_brokers_have_their_bounds(monkeypatch: pytest.MonkeyPatch) -
     assert len(asker.server.routes.brokers()) == 2
 
 
-def test_the_kv_config_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_config, "MOST_BYTES", 1_000)
-    texts = KvConfig()
+def test_the_kv_config_is_bounded_in_bytes() -> None:
+    texts = KvConfig(1_000)
     texts.put("n", "k", "x" * 600)
     with pytest.raises(KvConfigFullError):
         texts.put("n", "other", "x" * 600)
@@ -171,20 +170,21 @@ def test_the_kv_config_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> N
     texts.delete("n", "other")
     texts.put("n", "other", "ä" * 250)
     assert texts.namespace("n") == {"k": "x" * 10, "other": "ä" * 250}
-    texts = KvConfig()
+    texts = KvConfig(1_000)
     for number in range(4):
         texts.put(f"namespace {number}", "", "")
     with pytest.raises(KvConfigFullError):
         texts.put("namespace 4", "", "")
 
 
-def test_a_full_kv_config_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_config, "MOST_BYTES", 100)
+def test_a_full_kv_config_is_an_answer() -> None:
     fields: dict[str, Value] = {"namespace": "n", "key": "k", "value": "v"}
-    found = Asker().ask(RequestCode.PUT_KV_CONFIG, fields)
+    bounds = NameServerBounds(kv_config_bytes=100)
+    found = Asker(bounds).ask(RequestCode.PUT_KV_CONFIG, fields)
     assert code(found) == ResponseCode.SYSTEM_ERROR
     assert found is not None
     assert "no room" in str(found.remark)
+    assert "maxKvConfigBytes" in str(found.remark)
 
 
 def test_the_values_of_a_registration_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

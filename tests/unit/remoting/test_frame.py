@@ -119,6 +119,14 @@ def test_an_announced_frame_takes_no_memory() -> None:
     assert decoder._bytes.__alloc__() < 2 * decoder.pending
 
 
+def test_the_last_frame_that_came_leaves_no_bytes() -> None:
+    decoder = FrameDecoder()
+    for _ in range(3):
+        decoder.feed(encode_frame(Frame(SerializeType.JSON, b"{}", bytes(60_000))))
+        assert decoder.next_frame() is not None
+        assert len(decoder._bytes) == 0
+
+
 def test_the_memory_of_a_large_frame_is_given_back() -> None:
     decoder = FrameDecoder()
     decoder.feed(encode_frame(Frame(SerializeType.JSON, b"{}", bytes(8 << 20))) + b"\0")

@@ -45,11 +45,14 @@ def test_what_a_test_can_ask(broker: ServedBroker) -> None:
     with Producer(broker.namesrv) as producer:
         results = [producer.send("Six", b"%d" % number, tags="A") for number in range(6)]
         assert {result.queue_id for result in results} == set(range(6))
-        producer.send("Other", b"x")
+        producer.send("Other", b"x" * 10_000)  # a producer compresses that
     assert sorted(bodies(broker, "Six")) == [b"%d" % number for number in range(6)]
     assert {message.uniq_key for message in broker.messages("Six")} == {
         result.msg_id for result in results
     }
+    (long,) = broker.messages("Other")
+    assert long.body == b"x" * 10_000
+    assert len(long.view.body) < 1_000
     assert broker.store.is_dir()
 
 

@@ -326,6 +326,19 @@ def test_a_pull_that_is_refused_commits_nothing(served: ServedBroker) -> None:
 # ---- held
 
 
+@pytest.mark.parametrize("step_ms", [-600_000, 600_000])
+def test_a_wall_clock_that_steps_changes_no_time_of_a_held_pull(
+    served: ServedBroker, step_ms: int
+) -> None:
+    """After 600 seconds back a pull was held for ten minutes longer than its client had asked for."""
+    assert served.pull(sysFlag=HELD) is None
+    served.loop.stepped_ms += step_ms
+    served.loop.advance(14_000)
+    assert served.channel.sent == []
+    served.loop.advance(1_500)
+    assert [answer.code for answer in served.channel.sent] == [ResponseCode.PULL_NOT_FOUND]
+
+
 def test_a_held_pull_gets_the_message_that_comes(served: ServedBroker) -> None:
     served.put("t", "A")
     assert served.pull(queue_offset=1, sysFlag=HELD) is None

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.broker import FakeLoop
+from support.broker import FakeChannel, FakeLoop
 
+from rmqcore.broker.channel import Channel
 from rmqcore.broker.state.queue_locks import LOCK_MAX_LIVE_TIME_MS, QueueLocks
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
 
+CHANNEL = FakeChannel()
 ONE, TWO = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 
 
 def test_a_lock_is_one_members_until_it_is_given_up_or_a_minute_is_over() -> None:
     loop = FakeLoop()
-    locks = QueueLocks(loop.clock)
+    locks = QueueLocks(loop.clock, 100, Channel.close)
     assert locks.is_lock_all_expired("g")
-    assert locks.try_lock_batch("g", [ONE], "a") == [ONE]
-    assert locks.try_lock_batch("g", [ONE, TWO], "b") == [TWO]
-    assert locks.try_lock_batch("h", [ONE], "b") == [ONE]
+    assert locks.try_lock_batch("g", [ONE], "a", CHANNEL) == [ONE]
+    assert locks.try_lock_batch("g", [ONE, TWO], "b", CHANNEL) == [TWO]
+    assert locks.try_lock_batch("h", [ONE], "b", CHANNEL) == [ONE]
     locks.unlock_batch("g", [ONE], "b")
-    assert locks.try_lock_batch("g", [ONE], "b") == []
+    assert locks.try_lock_batch("g", [ONE], "b", CHANNEL) == []
     loop.advance(LOCK_MAX_LIVE_TIME_MS)
-    assert locks.try_lock_batch("g", [TWO], "b") == [TWO]
+    assert locks.try_lock_batch("g", [TWO], "b", CHANNEL) == [TWO]
     loop.advance(1)
-    assert locks.try_lock_batch("g", [ONE, TWO], "c") == [ONE]
+    assert locks.try_lock_batch("g", [ONE, TWO], "c", CHANNEL) == [ONE]
     assert not locks.is_lock_all_expired("g")
     locks.unlock_batch("g", [ONE], "c")
     locks.unlock_batch("g", [TWO], "b")
@@ -33,13 +35,13 @@ def test_a_lock_is_one_members_until_it_is_given_up_or_a_minute_is_over() -> Non
 
 def test_expired_locks_are_forgotten_and_count_for_nothing_before() -> None:
     loop = FakeLoop()
-    locks = QueueLocks(loop.clock)
-    locks.try_lock_batch("g", [ONE], "a")
+    locks = QueueLocks(loop.clock, 100, Channel.close)
+    locks.try_lock_batch("g", [ONE], "a", CHANNEL)
     loop.advance(LOCK_MAX_LIVE_TIME_MS + 1)
     assert locks.is_lock_all_expired("g")
     locks.drop_expired()
     assert locks.is_lock_all_expired("g")
-    assert locks.try_lock_batch("g", [ONE], "b") == [ONE]
+    assert locks.try_lock_batch("g", [ONE], "b", CHANNEL) == [ONE]
 
 
 STEPS = st.lists(
@@ -55,7 +57,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_any_sequence_is_as_a_slow_model_says(steps: list[tuple[str, str, set[int]]]) -> None:
     loop = FakeLoop()
-    locks = QueueLocks(loop.clock)
+    locks = QueueLocks(loop.clock, 100, Channel.close)
     model: dict[int, tuple[str, int]] = {}
     for what, who, queue_ids in steps:
         queues = [MessageQueue("t", "b", queue_id) for queue_id in sorted(queue_ids)]
@@ -70,7 +72,7 @@ def test_any_sequence_is_as_a_slow_model_says(steps: list[tuple[str, str, set[in
             locks.drop_expired()
         elif what == "lock":
             own = [queue for queue in queues if live.get(queue.queue_id, who) == who]
-            assert locks.try_lock_batch("g", queues, who) == own
+            assert locks.try_lock_batch("g", queues, who, CHANNEL) == own
             model.update({queue.queue_id: (who, loop.now_ms) for queue in own})
         else:
             locks.unlock_batch("g", queues, who)
