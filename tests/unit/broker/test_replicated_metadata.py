@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,9 @@ def test_a_deleted_topic_stays_empty_at_the_slave(
     """A topic that was deleted at the master and made again showed its older messages after a failover."""
     monkeypatch.setattr(master_broker, "SYNC_MS", 30)
 
+    def begins(slave: Side, queue_offset: int) -> bool:
+        return slave.store.min_offset("t", 0) == queue_offset
+
     def put(master: Side, count: int) -> None:
         for _ in range(count):
             master.put(1)
@@ -114,7 +118,7 @@ def test_a_deleted_topic_stays_empty_at_the_slave(
                 put(master, 3 if begin == 3 else 0)
                 await slave.holds(master)
                 await delete_and_make(master)
-                await eventually_async(lambda begin=begin: slave.store.min_offset("t", 0) == begin)
+                await eventually_async(partial(begins, slave, begin))
                 assert slave.broker.deleted_topics.first_offset("t", 0) == begin
 
     run(test)
