@@ -123,6 +123,9 @@ class FrameDecoder:
             header = bytes(view[start : start + header_size])
             body = bytes(view[start + header_size : end])
         self._pos = end
+        if end == len(self._bytes):  # perhaps nothing asks for another frame before more bytes come
+            self._bytes.clear()
+            self._pos = 0
         return Frame(serialize_type, header, body)
 
 
