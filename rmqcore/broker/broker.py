@@ -12,6 +12,7 @@ from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.broker.client_requests import ClientRequests
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.log_limit import LogLimit
+from rmqcore.broker.put_message import safe_waits
 from rmqcore.broker.schedule import ScheduleMessages
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.client_memory import ClientMemory
@@ -94,7 +95,9 @@ class Broker:
     said_once : SaidOnce
         Warnings that clients cause by requests that are not served.
     puts_in_flight : int
-        Messages that are appended, and of which the disk has not answered yet.
+        Messages that are appended, and of which disk and followers have not answered yet.
+    safe_waits : tuple of OffsetWaits
+        For what a message that waits is answered: the disk, followers, both; see `put_message.when_safe`.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class Broker:
         self.now_ms = now_ms or wall_clock_ms
         self.steady_ms = steady_ms or steady_clock_ms
         self.puts_in_flight = 0
+        self.safe_waits = safe_waits(loop, store)
         self.said_once = SaidOnce(_LOG)
         self.find_route: FindRoute = self._own_route
         self.client_requests = ClientRequests(loop)

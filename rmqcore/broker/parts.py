@@ -7,6 +7,7 @@ from typing import Protocol
 
 from rmqcore.broker.channel import Loop
 from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.offset_waits import OffsetWaits
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.disk_guard import DiskGuard
 from rmqcore.broker.state.offsets import Offsets
@@ -28,6 +29,7 @@ class BrokerParts(Protocol):
     now_ms: Callable[[], int]
     steady_ms: Callable[[], int]
     puts_in_flight: int
+    safe_waits: tuple[OffsetWaits, ...]
     config_files: ConfigFiles
     topics: TopicConfigs
     stats: BrokerStats

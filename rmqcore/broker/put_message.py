@@ -12,9 +12,10 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from threading import get_ident
 
 from rmqcore._native.put.put_result import PutResult, refused_result
+from rmqcore.broker.channel import Loop
+from rmqcore.broker.offset_waits import Heard, OffsetWaits
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.codec.message import Message
 from rmqcore.config.fields import parse_delay_levels
@@ -237,6 +238,39 @@ def _asks_followers(store: MessageStore) -> bool:
     return replicas_needed(store.config) > MASTER_ALONE
 
 
+def safe_waits(loop: Loop, store: MessageStore) -> tuple[OffsetWaits, ...]:
+    """Return what messages that wait are waited for at: the disk, followers, both or neither."""
+    config, asked = store.config, []
+
+    def on_flushed(end_offset: int, callback: Heard, timeout_ms: int) -> None:
+        store.on_flushed(end_offset, callback, timeout_ms)
+
+    def on_replicated(end_offset: int, callback: Heard, timeout_ms: int) -> None:
+        store.on_replicated(end_offset, callback, timeout_ms)
+
+    if config.syncs_puts:
+        asked.append(
+            OffsetWaits(
+                loop,
+                on_flushed,
+                lambda: store.flushed_phy_offset,
+                PutMessageStatus.FLUSH_DISK_TIMEOUT,
+                config.sync_flush_timeout,
+            )
+        )
+    if _asks_followers(store):
+        asked.append(
+            OffsetWaits(
+                loop,
+                on_replicated,
+                lambda: store.replicated_offset,
+                PutMessageStatus.FLUSH_SLAVE_TIMEOUT,
+                config.slave_timeout,
+            )
+        )
+    return tuple(asked)
+
+
 def safe_offset(store: MessageStore) -> int:
     """Return the CommitLog offset up to which messages are where they must be: on disk, and at enough followers."""
     safe = store.max_phy_offset
@@ -267,61 +301,51 @@ def when_safe(
     puts : int
         Messages that count as in flight until then.
     """
-    _Waiting(broker, puts, then).begin(end_offset)
+    asked = broker.safe_waits
+    waiting = _Waiting(broker, puts, then, len(asked))
+    try:
+        for place, waits_of in enumerate(asked):
+            waits_of.add(end_offset, partial(waiting.heard, place))
+    except (StoreError, OSError):
+        waiting.refused()
 
 
 class _Waiting:
-    """Messages that are stored, and wait for answers about their end; its own methods run in the loop's thread.
+    """Messages that are stored, and wait for answers about their end; its methods run in the loop's thread.
 
     Both waits begin at once, each with its own time. An answer of followers overrides that of the disk, as in Java: it is asked
     for last.
     """
 
-    __slots__ = ("_answers", "_broker", "_missing", "_puts", "_then", "_thread")
+    __slots__ = ("_answers", "_broker", "_missing", "_puts", "_then")
 
     def __init__(
-        self, broker: BrokerParts, puts: int, then: Callable[[PutMessageStatus], object]
+        self,
+        broker: BrokerParts,
+        puts: int,
+        then: Callable[[PutMessageStatus], object],
+        asked: int,
     ) -> None:
         self._broker = broker
         self._puts = puts
         self._then = then
-        self._answers: list[PutMessageStatus] = []
-        self._missing = 0
-        self._thread = get_ident()  # the loop's
+        self._answers = [PutMessageStatus.PUT_OK] * asked
+        self._missing = asked
+        broker.puts_in_flight += puts
 
-    def begin(self, end_offset: int) -> None:
-        """Ask all for the end of the messages."""
-        store = self._broker.store
-        asks = []
-        if store.config.syncs_puts:
-            asks.append(store.on_flushed)
-        if _asks_followers(store):
-            asks.append(store.on_replicated)
-        self._answers = [PutMessageStatus.PUT_OK] * len(asks)
-        self._missing = len(asks)
-        self._broker.puts_in_flight += self._puts
-        try:
-            for place, ask in enumerate(asks):
-                ask(end_offset, partial(self._heard, place))
-        except (StoreError, OSError):
-            # It has failed since: what is appended may be lost. Later answers are for nobody.
-            self._missing = -1
-            self._answer(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-
-    def _heard(self, place: int, status: PutMessageStatus) -> None:
-        """Take an answer: that of the disk comes in a thread of the store, that of followers mostly in the loop's own."""
-        if get_ident() == self._thread:
-            self._note(place, status)
-        else:
-            self._broker.loop.call_soon_threadsafe(partial(self._note, place, status))
-
-    def _note(self, place: int, status: PutMessageStatus) -> None:
+    def heard(self, place: int, status: PutMessageStatus) -> None:
+        """Note the answer of the disk or of followers; the last one answers."""
         self._answers[place] = status
         self._missing -= 1
         if self._missing:
             return
         wrong = [answer for answer in self._answers if answer is not PutMessageStatus.PUT_OK]
         self._answer(wrong[-1] if wrong else PutMessageStatus.PUT_OK)
+
+    def refused(self) -> None:
+        """Answer where the store has failed since the append: what is appended may be lost. Later answers do not count."""
+        self._missing = -1
+        self._answer(PutMessageStatus.SERVICE_NOT_AVAILABLE)
 
     def _answer(self, status: PutMessageStatus) -> None:
         self._broker.puts_in_flight -= self._puts

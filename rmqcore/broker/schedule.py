@@ -80,7 +80,7 @@ class ScheduleMessages:
             return
         for level in self._levels:
             level.queue_offset = self._inside(level, self._offsets.get(level.number))
-        self._listening = broker.store.on_dispatched(self._heard)
+        self._listening = broker.store.on_dispatched(self._heard, topics=(SCHEDULE_TOPIC,))
         broker.every(broker.store.config.flush_delay_offset_interval, self.save)
         self._look(self._levels)
 

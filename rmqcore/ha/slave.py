@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqcore.config import MessageStoreConfig
 from rmqcore.errors import CorruptMessageError, HaProtocolError, LogsPartedError
 from rmqcore.ha.frames import FrameReader, encode_report
 
@@ -26,6 +27,60 @@ gets the master's last file."""
 def first_difference(one: memoryview, other: memoryview) -> int:
     """Return the number of the first byte in which two pieces of one size differ."""
     return int(np.argmax(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))
+
+
+class Question:
+    """A connection that only compares: what the master sends from an offset on is kept until `take`, and none of it is reported.
+
+    Parameters
+    ----------
+    phy_offset : int
+        CommitLog offset that is asked for, and reported again as a heartbeat: no byte behind it is said to be held.
+    config : MessageStoreConfig
+    now : float
+        Seconds of a clock that never steps.
+    """
+
+    def __init__(self, phy_offset: int, config: MessageStoreConfig, now: float) -> None:
+        self._report = encode_report(phy_offset)
+        self._frames = FrameReader()
+        self._pieces: list[tuple[int, memoryview]] = []
+        self._heartbeat_s = config.ha_send_heartbeat_interval / 1000
+        self._housekeeping_s = config.ha_housekeeping_interval / 1000
+        self._heard_at = self._written_at = now
+
+    def first_report(self) -> bytes:
+        """Return the report that names the first byte wanted."""
+        return self._report
+
+    def data_received(self, data: memoryview, now: float) -> None:
+        """Read what the master sends.
+
+        Raises
+        ------
+        HaProtocolError
+            A header is invalid.
+        """
+        pieces = [(place, piece) for place, piece in self._frames.feed(data) if piece]
+        self._pieces += pieces
+        if pieces:  # a heartbeat brings nothing to compare
+            self._heard_at = now
+
+    def take(self) -> list[tuple[int, memoryview]]:
+        """Return where each new piece lies in the log, and its bytes; they are overwritten by the next read."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def report(self, now: float) -> bytes:
+        """Return the heartbeat if one is due, else no bytes."""
+        if now - self._written_at <= self._heartbeat_s:
+            return b""
+        self._written_at = now
+        return self._report
+
+    def is_silent(self, now: float) -> bool:
+        """Return whether the master has sent no byte of its log for more than `ha_housekeeping_interval`."""
+        return now - self._heard_at > self._housekeeping_s
 
 
 class Slave:
@@ -46,15 +101,15 @@ class Slave:
 
     Attributes
     ----------
-    received_bytes : int
-        Bytes of bodies that came.
     is_alike : bool
         The bytes before the end of this log are the master's too.
+    has_read : bool
+        The master has sent something.
     """
 
     def __init__(self, store: MessageStore, begin: int | None, overlap: bytes, now: float) -> None:
         config = store.config
-        self.received_bytes = 0
+        self.has_read = False
         self.is_alike = not overlap
         self._store = store
         self._place = begin  # where the next byte from the master must lie
@@ -108,10 +163,12 @@ class Slave:
             As for `append_raw`.
         """
         self._heard_at = now
+        self.has_read = True
         for phy_offset, piece in self._frames.feed(data):
-            self._check_place(phy_offset)
-            self.received_bytes += len(piece)
-            self._take(phy_offset, piece)
+            if phy_offset != self._place:
+                self._check_place(phy_offset)
+            if piece:
+                self._take(phy_offset, piece)
 
     def _check_place(self, phy_offset: int) -> None:
         if self._place is None:
@@ -120,25 +177,30 @@ class Slave:
                 expected = f"the start of a file of {size} bytes"
                 raise HaProtocolError("frame", "phy_offset", expected, phy_offset)
             self._place = phy_offset
-        elif phy_offset != self._place:
+        else:
             raise HaProtocolError("frame", "phy_offset", self._place, phy_offset)
 
     def _take(self, phy_offset: int, piece: memoryview) -> None:
+        self._place = phy_offset + len(piece)
+        if self._overlap:
+            piece = self._compare(phy_offset, piece)
+        if piece:
+            try:
+                self._store.append_raw(self._place - len(piece), piece)
+            except CorruptMessageError as error:
+                if error.phy_offset == self._own_end:
+                    self._parted(self._own_end, f"no record begins there at the master ({error})")
+                raise
+
+    def _compare(self, phy_offset: int, piece: memoryview) -> memoryview:
+        """Compare what this log has; return what it lacks."""
         same = min(len(self._overlap), len(piece))
         if piece[:same] != self._overlap[:same]:
             differs = phy_offset + first_difference(piece[:same], self._overlap[:same])
             self._parted(differs, "the bytes there differ")
         self._overlap = self._overlap[same:]
         self.is_alike = not self._overlap
-        self._place = phy_offset + len(piece)
-        piece = piece[same:]
-        if piece:
-            try:
-                self._store.append_raw(phy_offset + same, piece)
-            except CorruptMessageError as error:
-                if error.phy_offset == self._own_end:
-                    self._parted(self._own_end, f"no record begins there at the master ({error})")
-                raise
+        return piece[same:]
 
     def _parted(self, phy_offset: int, reason: str) -> None:
         raise LogsPartedError(phy_offset, self._store.max_phy_offset, -1, reason)

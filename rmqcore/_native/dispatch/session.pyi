@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from typing import Final, Self, final
 
 from typing_extensions import Buffer
@@ -38,4 +39,5 @@ class Dispatched:
         bell: Bell | None = None,
         end_offset: int = 0,
         far_behind: int,
+        heard: Collection[str] = (),
     ) -> int: ...

@@ -187,16 +187,17 @@ def _settled(
 
 
 def _get_all_topic_config(call: Call) -> RemotingCommand | None:
-    """Return all topics, or one part of them to a client that asks for parts.
+    """Return all topics, or one part of them to a client that asks for parts; and where deleted topics begin.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getAllTopicConfig, TopicConfigManager#subTopicConfigTable.
     """
     table = call.broker.topics.table()
+    deleted = call.broker.deleted_topics.for_slaves()
     total = len(table.topics)
 
     def make() -> dict[str, object]:
         part = part_of(call, table.topics, table.data_version, "topicSeq", "maxTopicNum")
-        return {**replace(table, topics=part).as_json(), **_NO_MAPPINGS}
+        return {**replace(table, topics=part).as_json(), **_NO_MAPPINGS, **deleted}
 
     return answer_with_table(call, make, total, ext_fields={"totalTopicNum": str(total)})
 

@@ -83,6 +83,7 @@ class HaMaster:
         self._end = -1
         self._timer: asyncio.TimerHandle | None = None
         self._delay_s = BUSY_S
+        self._sends_soon = False  # `_send_now` is on its way
         broker.every(LOOK_MS, self._look)
 
     def __call__(self) -> SlaveConnection:
@@ -129,17 +130,21 @@ class HaMaster:
     def requests_answered(self) -> None:
         """Look whether requests have appended messages; called after those that one connection has sent at once.
 
-        Where no send waits for a slave, the next look of the timer sends what many requests have brought in one frame: frames for
-        each of them cost a master as much as their messages.
+        One frame is sent for what many requests have brought: frames for each of them cost a master as much as their messages.
+        Where sends wait for a slave it goes out when the loop has read all connections that have sent something, else with the
+        next look of the timer.
         """
-        if not self.open:
+        if not self.open or self.broker.store.confirm_offset == self._end:
             return
-        is_waited_for = self._replicas > MASTER_ALONE
-        has_grown = (
-            self._grown() if is_waited_for else self.broker.store.confirm_offset != self._end
-        )
-        if has_grown and self._delay_s > BUSY_S:
+        if self._replicas > MASTER_ALONE and not self._sends_soon:
+            self._sends_soon = True
+            asyncio.get_running_loop().call_soon(self._send_now)
+        if self._delay_s > BUSY_S:
             self._set_timer(BUSY_S)
+
+    def _send_now(self) -> None:
+        self._sends_soon = False
+        self._grown()
 
     def _grown(self) -> bool:
         """Send what is new; return whether there was something, or it is on its way to the disk."""

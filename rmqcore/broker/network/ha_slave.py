@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import select
-import socket
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.network.ha_frames import CONNECT_TIMEOUT_S, LOOK_S, READ_BYTES, frames_from
+from rmqcore.broker.network.ha_line import HaLine, LineCounts
 from rmqcore.broker.network.master_broker import MasterBroker
 from rmqcore.broker.network.name_server_link import parse_address
 from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.state.replication import ByteRate, MasterInfo
 from rmqcore.errors import CorruptMessageError, LogGapError, LogsPartedError, StoreError
 from rmqcore.ha.common_end import CommonEnd, find_common_end
-from rmqcore.ha.slave import Slave
-from rmqcore.vocabulary.status import PutMessageStatus
+from rmqcore.ha.slave import Question, Slave
 
 LAG_MS = 5_000
 """Milliseconds between two looks at the end of the master's log, by which the lag is told."""
@@ -73,13 +70,13 @@ class HaSlave:
         self._registration = registration
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rmqcore-ha-slave")
         self._task: asyncio.Task[None] | None = None
-        self._line: _Line | None = None
+        self._line: HaLine | None = None
         self._ended = False
         self._said = ""
         self._error = ""
         self._ha_address = ""
         self.master_broker = MasterBroker(broker, registration)
-        self._counts = _Counts()
+        self._counts = LineCounts()
         self._rate = ByteRate(time.monotonic())
         broker.replication.master = self.info
         self._caught_up_at = time.monotonic()
@@ -170,14 +167,21 @@ class HaSlave:
 
     def _ask(self, phy_offset: int) -> Generator[tuple[int, memoryview], None, None]:
         """Ask the master for its log from an offset on; used by the thread."""
-        config = self._broker.store.config
-        return frames_from(
-            parse_address(self._ha_address, "haMasterAddress"),
-            phy_offset,
-            config.ha_send_heartbeat_interval / 1000,
-            config.ha_housekeeping_interval / 1000,
-            lambda: self._ended,
-        )
+        question = Question(phy_offset, self._broker.store.config, time.monotonic())
+        place = parse_address(self._ha_address, "haMasterAddress")
+        line = self._line = HaLine(place, self._broker.now_ms, self._counts)
+        try:
+            if self._ended:
+                line.end()
+            for _ in line.steps(question):
+                yield from question.take()
+        except ConnectionError as error:
+            raise ConnectionError(
+                f"{error}, of which the log was asked from phy_offset {phy_offset} on"
+            ) from None
+        finally:
+            line.close()
+        raise ConnectionError("the comparison was ended")
 
     async def _follow_once(self) -> None:
         """Connect to the master, and follow it until that ends with an error."""
@@ -192,13 +196,37 @@ class HaSlave:
         first = await self._check_master(ha_address)
         if self._from_first:
             await self._begin_with_first(first)
-        line = self._line = _Line(
-            self._broker, self._counts, place, first, self._followed, from_first=self._from_first
-        )
+        line = self._line = HaLine(place, self._broker.now_ms, self._counts)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, line.follow)
+            follow = partial(self._follow, line, first)
+            await asyncio.get_running_loop().run_in_executor(self._thread, follow)
         finally:
             line.end()
+
+    def _follow(self, line: HaLine, master_first: int | None) -> None:
+        """Append what comes until the line is ended, or an error; used by the thread.
+
+        Raises
+        ------
+        OSError
+            There is no connection, or it is lost.
+        StoreError, ValueError
+            As for `Slave.data_received`.
+        """
+        store = self._broker.store
+        slave = Slave.at_end(store, master_first, time.monotonic(), from_first=self._from_first)
+        is_followed, asked_to = False, -1
+        try:
+            for _ in line.steps(slave):
+                if slave.has_read and slave.is_alike and not is_followed:
+                    is_followed = True
+                    self._broker.loop.call_soon_threadsafe(self._followed)
+                if store.config.syncs_puts and asked_to < store.max_phy_offset:
+                    # What came is reported when it is on disk.
+                    asked_to = store.max_phy_offset
+                    store.on_flushed(asked_to, lambda _: line.ring())
+        finally:
+            line.close()
 
     def _find_master(self) -> str | None:
         configured = self._broker.store.config.ha_master_address
@@ -282,119 +310,3 @@ class HaSlave:
     def _kind(error: BaseException) -> str:
         """Name an error, of connections all as one: whether it was reset or refused changes from try to try."""
         return "OSError" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-
-
-@dataclass(slots=True)
-class _Counts:
-    """Written by the thread, read by the loop's."""
-
-    received_bytes: int = 0
-    last_read_ms: int = 0
-    last_write_ms: int = 0
-
-
-class _Line:
-    """One connection, with the thread that waits for it."""
-
-    def __init__(
-        self,
-        broker: Broker,
-        counts: _Counts,
-        place: tuple[str, int],
-        master_first: int | None,
-        on_followed: Callable[[], object],
-        *,
-        from_first: bool,
-    ) -> None:
-        self._from_first = from_first
-        self._broker = broker
-        self._store = broker.store
-        self._counts = counts
-        self._place = place
-        self._master_first = master_first
-        self._on_followed = on_followed
-        self._is_followed = False
-        self._asked_to = -1  # on_flushed was asked for up to there
-        self._ended = False
-        self._bell, self._rope = socket.socketpair()
-        self.is_connected = False
-
-    def end(self) -> None:
-        """End the connection; may be repeated, and called from any thread."""
-        self._ended = True
-        self._ring()
-
-    def _ring(self, _status: PutMessageStatus | None = None) -> None:
-        """Wake the thread; of one that has ended the socket is closed, which is no harm."""
-        with suppress(OSError):
-            self._rope.send(b"!", socket.MSG_DONTWAIT)
-
-    # ---- the thread's part
-
-    def follow(self) -> None:
-        """Connect, and append what comes until `end`, or an error.
-
-        Raises
-        ------
-        OSError
-            There is no connection, or it is lost.
-        StoreError, ValueError
-            As for `Slave.data_received`.
-        """
-        try:
-            with socket.create_connection(self._place, CONNECT_TIMEOUT_S) as line:
-                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.is_connected = True
-                self._follow(line)
-        finally:
-            self.is_connected = False
-            self._bell.close()
-            self._rope.close()
-
-    def _follow(self, line: socket.socket) -> None:
-        slave = Slave.at_end(
-            self._store, self._master_first, time.monotonic(), from_first=self._from_first
-        )
-        self._send(line, slave.first_report())
-        poller = select.poll()
-        poller.register(line, select.POLLIN)
-        poller.register(self._bell, select.POLLIN)
-        buffer = memoryview(bytearray(READ_BYTES))
-        while not self._ended:
-            ready = [number for number, _ in poller.poll(LOOK_S * 1000)]
-            if self._bell.fileno() in ready:
-                self._bell.recv(READ_BYTES)
-            if line.fileno() in ready:
-                self._read(line, slave, buffer)
-            now = time.monotonic()
-            if slave.is_silent(now):
-                raise ConnectionError("the master has said nothing for haHousekeepingInterval")
-            if report := slave.report(now):
-                self._send(line, report)
-            self._ask_for_flush()
-
-    def _read(self, line: socket.socket, slave: Slave, buffer: memoryview) -> None:
-        count = line.recv_into(buffer)
-        if not count:
-            raise ConnectionError("the master closed the connection")
-        self._counts.last_read_ms = self._broker.now_ms()
-        before = slave.received_bytes
-        try:
-            slave.data_received(buffer[:count], time.monotonic())
-        finally:
-            self._counts.received_bytes += slave.received_bytes - before
-        if slave.is_alike and not self._is_followed:
-            self._is_followed = True
-            self._broker.loop.call_soon_threadsafe(self._on_followed)
-
-    def _send(self, line: socket.socket, report: bytes) -> None:
-        line.sendall(report)
-        self._counts.last_write_ms = self._broker.now_ms()
-
-    def _ask_for_flush(self) -> None:
-        """Be woken when what came is on disk: under SYNC_FLUSH it is reported then, not before."""
-        end = self._store.max_phy_offset
-        if self._asked_to < end and self._store.config.syncs_puts:
-            self._asked_to = end
-            if self._store.flushed_phy_offset < end:
-                self._store.on_flushed(end, self._ring)

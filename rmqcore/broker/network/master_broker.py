@@ -12,6 +12,7 @@ from typing import Any
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.network.name_server_link import NameServerLink, host_port, parse_address
 from rmqcore.broker.network.registration import Registration
+from rmqcore.broker.state.deleted_topics import ANSWERED, begin_phy_offsets
 from rmqcore.errors import RequestError, StoreError
 from rmqcore.remoting.bodies.json_object import MAX_DEPTH, parse_body
 from rmqcore.remoting.bodies.subscription_groups import subscription_group_table
@@ -63,6 +64,7 @@ class MasterBroker:
         self.synced = 0
         self._syncing: asyncio.Task[None] | None = None
         self._modes: dict[str, Any] = {}
+        self._deleted: dict[str, int] = {}  # where deleted topics begin at the master
         self._adopts = {
             RequestCode.GET_ALL_TOPIC_CONFIG: self._adopt_topics,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._adopt_groups,
@@ -212,10 +214,18 @@ class MasterBroker:
             except (StoreError, ValueError) as error:
                 text = "master's broker %s: %s of it is not taken: %s"
                 self._warn(code.name, text, link.peer, code.name, str(error))
+        await self._hide_deleted(link)
         self.synced += 1
 
-    async def _catches_up(self, link: NameServerLink) -> bool:
-        """Wait until this log holds what the master's holds now; whether it does, in time.
+    async def _hide_deleted(self, link: NameServerLink) -> None:
+        """Hide the messages of deleted topics that the master hides, once this log has them on disk."""
+        deleted = self._broker.deleted_topics
+        begins = deleted.lacking(self._deleted)
+        if begins and await self._catches_up(link, max(begins.values())):
+            deleted.adopt(begins)
+
+    async def _catches_up(self, link: NameServerLink, on_disk_to: int = 0) -> bool:
+        """Wait until this log holds what the master's holds now, on disk up to an offset; whether it does, in time.
 
         A master knows offsets behind messages that its slave has not got yet. If it dies then, the slave gives those offsets to
         other messages, and a consumer would skip them. A Java slave takes offsets at once.
@@ -225,16 +235,19 @@ class MasterBroker:
             return False
         loop = asyncio.get_running_loop()
         until = loop.time() + CATCH_UP_S
-        while self._broker.store.reput_from_offset < log[1]:
+        store = self._broker.store
+        while store.reput_from_offset < log[1] or store.flushed_phy_offset < on_disk_to:
             if link.closed or loop.time() > until:
                 return False
             await asyncio.sleep(CATCH_UP_LOOK_S)
         return True
 
     def _adopt_topics(self, response: RemotingCommand) -> None:
-        table = topic_table(parse_body("GET_ALL_TOPIC_CONFIG", response.body))
+        body = parse_body("GET_ALL_TOPIC_CONFIG", response.body)
+        table = topic_table(body)
         check_whole(response, "totalTopicNum", len(table.topics))
         self._broker.topics.adopt(table)
+        self._deleted = begin_phy_offsets(body.child(ANSWERED))
 
     def _adopt_groups(self, response: RemotingCommand) -> None:
         code = "GET_ALL_SUBSCRIPTIONGROUP_CONFIG"

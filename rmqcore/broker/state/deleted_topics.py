@@ -17,6 +17,8 @@ from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.bodies.json_object import JsonObject
 
 FILE = "deletedTopics.json"
+ANSWERED = "deletedTopics"
+"""The member of the answer to GET_ALL_TOPIC_CONFIG that has the contents of the file."""
 DISPATCH_SECONDS = 60.0
 
 
@@ -65,6 +67,25 @@ class DeletedTopics:
         self._begins = self._still_true({**self._begins, topic: phy_offset})
         self._files.save(FILE, self._saved, then)
 
+    def for_slaves(self) -> dict[str, Any]:
+        """Return what a master answers its slaves beside its topics; a Java slave skips it. Mostly nothing."""
+        return {ANSWERED: self._saved()} if self._begins else {}
+
+    def lacking(self, begins: Mapping[str, int]) -> dict[str, int]:
+        """Return those of a master's topics whose messages are not hidden here as they are there."""
+        first = self._store.min_phy_offset
+        return {
+            topic: begin
+            for topic, begin in begins.items()
+            if begin > first and self._begins.get(topic) != begin
+        }
+
+    def adopt(self, begins: Mapping[str, int]) -> None:
+        """Hide what a master has hidden. The log must be on disk and dispatched up to the last of the offsets."""
+        self._apply(begins)
+        self._begins = self._still_true({**self._begins, **begins})
+        self._files.save(FILE, self._saved)
+
     def _still_true(self, begins: dict[str, int]) -> dict[str, int]:
         """Leave out what the log has lost at its start; a log that has lost its end gets its next message there."""
         first, end = self._store.min_phy_offset, self._store.max_phy_offset
@@ -100,5 +121,10 @@ def begin_phy_offset(paths: StorePaths, topic: str) -> int:
     return 0
 
 
+def begin_phy_offsets(found: JsonObject) -> dict[str, int]:
+    """Read the CommitLog offset behind the hidden messages by topic, as the file and the answer of a master have it."""
+    return found.child("beginPhyOffsetTable").number_table()
+
+
 def _parse(saved: dict[str, Any]) -> dict[str, int]:
-    return JsonObject(FILE, "", saved).child("beginPhyOffsetTable").number_table()
+    return begin_phy_offsets(JsonObject(FILE, "", saved))

@@ -27,14 +27,27 @@ class Arrival(NamedTuple):
 
 
 ArrivalCallback = Callable[[list[Arrival]], object]
+NO_TOPICS = frozenset[str]()
+MOST_TOPICS = 8
+"""So many topics are looked for in each batch of a session; listeners for more hear of all."""
 
 
 class Listening:
-    """What `on_dispatched` answers: `remove` ends it, and so does the end of a ``with`` block."""
+    """What `on_dispatched` answers: `remove` ends it, and so does the end of a ``with`` block.
+
+    Attributes
+    ----------
+    topics : frozenset of str or None
+        The topics that are asked for; None: all.
+    """
 
     def __init__(
-        self, callbacks: dict[Listening, ArrivalCallback], callback: ArrivalCallback
+        self,
+        callbacks: dict[Listening, ArrivalCallback],
+        callback: ArrivalCallback,
+        topics: frozenset[str] | None = None,
     ) -> None:
+        self.topics = topics
         self._callbacks = callbacks
         callbacks[self] = callback
 
@@ -67,13 +80,18 @@ class Arrivals:
         self._numbering: tuple[ColumnScan, int] | None = None
 
     @property
-    def wanted(self) -> bool:
-        """Whether anybody listens."""
-        return bool(self._callbacks)
+    def topics(self) -> frozenset[str] | None:
+        """The topics that listeners ask for; None: all, or more than `MOST_TOPICS`."""
+        asked = NO_TOPICS
+        for listening in list(self._callbacks):
+            if listening.topics is None:
+                return None
+            asked |= listening.topics
+        return asked if len(asked) <= MOST_TOPICS else None
 
-    def listen(self, callback: ArrivalCallback) -> Listening:
-        """Call `callback` with new arrivals from now on."""
-        return Listening(self._callbacks, callback)
+    def listen(self, callback: ArrivalCallback, topics: frozenset[str] | None) -> Listening:
+        """Call `callback` with new arrivals from now on: those of some topics, of others perhaps too."""
+        return Listening(self._callbacks, callback, topics)
 
     def note(
         self, scan: ColumnScan, batch: Batch, from_phy_offset: int, further: Iterable[Entry]

@@ -20,7 +20,7 @@ from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import file_name
-from rmqcore.engine.dispatch.arrivals import Arrivals
+from rmqcore.engine.dispatch.arrivals import NO_TOPICS, Arrivals
 from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
 from rmqcore.engine.dispatch.progress import Progress
 from rmqcore.errors import CorruptMessageError
@@ -307,7 +307,7 @@ class Dispatcher:
                 return False
         if self._index is not None and start + end > self.index_from:
             self._index.put_batch(self._scan, batch, self.index_from)
-        if self.arrivals is not None and self.arrivals.wanted:
+        if self.arrivals is not None and self.arrivals.topics != NO_TOPICS:
             light = self._multi.enabled
             further = self._multi.entries(buf, begin, end, self.cq_from) if light else ()
             self.arrivals.note(self._scan, batch, self.cq_from, further)

@@ -38,7 +38,7 @@ class Follower:
         self._queues = queues
         self._index = index
 
-    def step(self, end_offset: int, bell: Bell | None) -> bool:
+    def step(self, end_offset: int, bell: Bell | None, heard: frozenset[str]) -> bool:
         """Dispatch what lies below `end_offset`; answer whether there may be more at once.
 
         Parameters
@@ -48,6 +48,8 @@ class Follower:
         bell : Bell, optional
             Go along with the log from there, until nothing comes any more (False), the bell rings, or a tenth of a second is
             over.
+        heard : frozenset of str
+            Topics whose messages end a session, and are noted for listeners.
 
         Raises
         ------
@@ -57,7 +59,7 @@ class Follower:
         begin = self._dispatcher.reput_from_offset
 
         def run(scan: ColumnScan, window: Window, covered_from: int) -> int | None:
-            return self._run(scan, window, covered_from, end_offset, bell)
+            return self._run(scan, window, covered_from, end_offset, bell, heard)
 
         ended = self._dispatcher.session(end_offset, run)
         if ended in (None, LEFT):
@@ -77,6 +79,7 @@ class Follower:
         covered_from: int,
         end_offset: int,
         bell: Bell | None,
+        heard: frozenset[str],
     ) -> int | None:
         table = self._queues.known_table(scan)
         if table is None:
@@ -98,4 +101,5 @@ class Follower:
             bell=bell,
             end_offset=end_offset,
             far_behind=FAR_BEHIND,
+            heard=heard,
         )

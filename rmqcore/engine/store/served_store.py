@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqcore._native.format.codec import DelayLevels
@@ -173,7 +173,9 @@ class ServedStore:
         timeout_ms = self.config.slave_timeout if timeout_ms is None else timeout_ms
         self._followers.on_replicated(end_phy_offset, callback, timeout_ms)
 
-    def on_dispatched(self, callback: ArrivalCallback) -> Listening:
+    def on_dispatched(
+        self, callback: ArrivalCallback, topics: Iterable[str] | None = None
+    ) -> Listening:
         """Call ``callback(arrivals)`` after each dispatch: which queues have new entries, for whoever waits for messages.
 
         Parameters
@@ -183,6 +185,9 @@ class ServedStore:
             ``tags_codes`` of the new entries. One list a batch of dispatch, which takes what a millisecond brings. The thread
             that dispatches (``services=False``: whoever calls `dispatch_once`) calls it, and holds no lock of the store; the next
             dispatch waits for it. What it raises is shown in `stats()`, and hurts nobody.
+        topics : iterable of str, optional
+            The topics that are wanted; the callback may get others too. Messages of other topics are dispatched without the GIL
+            then, if at most 8 topics are wanted by all listeners together.
 
         Returns
         -------
@@ -200,12 +205,12 @@ class ServedStore:
         A message that is told of can be had by `get`. It may be told twice, after an interrupt or where two threads dispatch, and
         what a `close` of a store without threads dispatches is not told. Whoever begins to listen while messages come may get an
         empty list first: what came until then is in the queues, and nobody tells of it. So nothing is missed by who looks at
-        `max_offset` once after the begin, and again at each empty list. As long as somebody listens, dispatch needs the GIL for
-        each of its batches (docs/concurrency.md).
+        `max_offset` once after the begin, and again at each empty list. As long as all topics are wanted, dispatch needs the GIL
+        for each of its batches (docs/concurrency.md).
 
         Source: RocketMQ 5.5.0 MessageArrivingListener.
         """
-        return self._dispatch.listen(callback)
+        return self._dispatch.listen(callback, topics)
 
     # ---- reads that wait for no disk, and those that wait for one beside all other threads
 

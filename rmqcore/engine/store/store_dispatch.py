@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from rmqcore._native.threads.bell import Bell
@@ -61,7 +61,8 @@ class StoreDispatch:
 
     def until(self, bell: Bell, follow: bool) -> bool:
         """Dispatch what is there, and with `follow` what comes; answer whether to do so again at once."""
-        if self._arrivals.wanted:
+        heard = self._arrivals.topics
+        if heard is None:
             # Window by window: a session is native, and tells nobody.
             going_on = self.once() > 0
             if going_on and follow:
@@ -69,21 +70,24 @@ class StoreDispatch:
             return going_on
         try:
             self._state.raise_if_closed()
-            return self._lock.run(self._until, bell, follow)
+            going_on = self._lock.run(self._until, bell, follow, heard)
+            self._tell()
         except OSError as error:
             self._state.repeat_or_fail_by(error, pause=True)
         finally:
-            if self._arrivals.wanted:
+            if self._arrivals.topics != heard:
                 self._tell_all([])  # somebody began to listen while a session told nobody
+        return going_on
 
     def _once(self) -> int:
         self._check()
         return self._dispatcher.dispatch_once(self.confirm_offset)
 
-    def _until(self, bell: Bell, follow: bool) -> bool:
+    def _until(self, bell: Bell, follow: bool, heard: frozenset[str]) -> bool:
         self._check()
         # Under SYNC_FLUSH each flush rings the bell: there is nothing to wait for in between.
-        return self._follower.step(self.confirm_offset, bell if follow and not self._sync else None)
+        along = bell if follow and not self._sync else None
+        return self._follower.step(self.confirm_offset, along, heard)
 
     def _tell(self) -> None:
         """Call the listeners with the queues that have new entries; without the lock."""
@@ -94,11 +98,12 @@ class StoreDispatch:
         for callback in self._arrivals.callbacks():
             callbacks.call(self._state.note_error, "on_dispatched", Once(callback), found)
 
-    def listen(self, callback: ArrivalCallback) -> Listening:
+    def listen(self, callback: ArrivalCallback, topics: Iterable[str] | None) -> Listening:
         """Call `callback` with the queues that get entries from now on."""
         check_callables(callback=callback)
         self._state.raise_if_closed()
-        listening = self._arrivals.listen(callback)
+        asked = None if topics is None else frozenset(topics)
+        listening = self._arrivals.listen(callback, asked)
         if self._state.waiters is not None:
             self._state.waiters.dispatch_soon()
         return listening

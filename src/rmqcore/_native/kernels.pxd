@@ -180,6 +180,7 @@ cdef extern from "scan/topics.h" nogil:
     size_t rmq_topics_bytes(const rmq_topics *topics) noexcept
     void rmq_topics_clear(rmq_topics *topics) noexcept
     const rmq_topic *rmq_topics_get(const rmq_topics *topics, int32_t id) noexcept
+    int32_t rmq_topics_intern(rmq_topics *topics, const uint8_t *name, uint32_t len) noexcept
 
 cdef extern from "scan/columns.h" nogil:
     enum:

@@ -410,7 +410,7 @@ def test_a_disk_that_does_not_answer_well(
 ) -> None:
     quick = make(store={"flush_disk_type": "SYNC_FLUSH"})
     fed = quick.feed(send(), batch(*[b"x"] * 2000))
-    monkeypatch.setattr(quick.sender.store, "on_flushed", lambda _, callback: callback(status))
+    monkeypatch.setattr(quick.sender.store, "on_flushed", lambda *words: words[1](status))
     told = answers_of(quick, fed)
     assert [answer.code for answer in told] == [code, code]
     assert all(answer.opaque == 5 for answer in told)

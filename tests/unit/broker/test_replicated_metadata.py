@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,17 @@ from support.ports import PortBlock
 from support.raw_client import AsyncRawClient
 from support.replication import RawSlave, Side, run, slave_of
 
+import rmqcore
 from rmqcore import Message
 from rmqcore.broker.network import ha_slave, master_broker
+from rmqcore.broker.network.server import Ports, serving
+from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.thens import nothing
 from rmqcore.cli.reports.replication_lines import replication_lines
 from rmqcore.cli.reports.top_screen import Sort, screen
 from rmqcore.cli.verbs import top
 from rmqcore.client.peer_status import ask_status
+from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import LogsPartedError
 from rmqcore.offline.stats.live import LiveStats
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
@@ -85,6 +90,47 @@ def test_a_slave_has_the_metadata_of_its_master_at_once(
         assert saved["offsetTable"] == {"made@readers": {"2": 18}}
 
     run(test)
+
+
+def test_a_deleted_topic_stays_empty_at_the_slave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that was deleted at the master and made again showed its older messages after a failover."""
+    monkeypatch.setattr(master_broker, "SYNC_MS", 30)
+
+    def begins(slave: Side, queue_offset: int) -> bool:
+        return slave.store.min_offset("t", 0) == queue_offset
+
+    def put(master: Side, count: int) -> None:
+        for _ in range(count):
+            master.put(1)
+
+    async def delete_and_make(master: Side) -> None:
+        deleted = await ask(master, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+        assert deleted.code == ResponseCode.SUCCESS
+        master.broker.topics.update(TopicConfig("t", 1, 1))
+        put(master, 2)
+
+    async def test() -> None:
+        async with paired(tmp_path) as master, slave_of(tmp_path / "slave", master.ha) as slave:
+            master.broker.topics.update(TopicConfig("t", 1, 1))
+            for begin in (3, 5):
+                put(master, 3 if begin == 3 else 0)
+                await slave.holds(master)
+                await delete_and_make(master)
+                await eventually_async(partial(begins, slave, begin))
+                assert slave.broker.deleted_topics.first_offset("t", 0) == begin
+
+    run(test)
+    with rmqcore.open(tmp_path / "slave") as promoted:
+        asyncio.run(begins_at(promoted, 5))
+
+
+async def begins_at(store: MessageStore, queue_offset: int) -> None:
+    """Serve a store as a master, and look where the topic begins."""
+    async with serving(store, BrokerSettings(), Ports(broker=0, namesrv=None)) as server:
+        assert store.min_offset("t", 0) == queue_offset
+        assert server.broker.deleted_topics.first_offset("t", 0) == queue_offset
 
 
 def test_offsets_wait_for_the_messages_before_them(

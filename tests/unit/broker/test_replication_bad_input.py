@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.eventually import eventually_async
-from support.replication import RawSlave, Side, run, slave_of
+from support.replication import Line, RawSlave, Side, run, slave_of
 
+from rmqcore import Message
 from rmqcore.broker.network import ha_slave
+from rmqcore.engine.log.mapped_files import create_mapped_file
 from rmqcore.offline.fsck import fsck
+from rmqcore.vocabulary.status import PutMessageStatus
 
 HEADER = struct.Struct(">qi")
 
@@ -122,5 +127,165 @@ def test_a_hundred_slaves(tmp_path: Path) -> None:
             for peer in peers:
                 peer.close()
             await eventually_async(lambda: not slaves())
+
+    run(test)
+
+
+def test_two_masters_of_one_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The second one is refused while the first one lives; when it has the name, a slave of the first does not follow it."""
+
+    async def test() -> None:
+        names = Side(tmp_path / "names")
+        names.ports, names.settings = {"namesrv": 0}, {"broker_name": "another"}
+        async with names:
+            first, second = Side(tmp_path / "first"), Side(tmp_path / "second")
+            slave = Side(tmp_path / "slave", "SLAVE")
+            for one in (first, second, slave):
+                one.ports = {"namesrvs": (names.running.ready.namesrv,)}
+            async with first, slave:
+                first.put(20)
+                await slave.holds(first)
+                async with second:
+                    await eventually_async(lambda: "is live at" in caplog.text)
+                    second.put(40, size=1200)
+                    await slave.stop()
+                    await slave.start()
+                    first.put(1)
+                    await slave.holds(first)
+                log = first.log()
+            async with second, slave:
+                await eventually_async(
+                    lambda: "the logs of master and slave part" in error_of(slave)
+                )
+                known = slave.broker.replication.master()
+                assert known is not None
+                assert known.ha_address == second.ha
+                assert slave.log() == log
+
+    run(test)
+    assert fsck(tmp_path / "slave").exit_code == 0
+
+
+class Full:
+    """A disk that has no room for another file of the log of one store."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root: Path | None = None
+
+        def create_if_room(folder: Path, *given: Any, **more: Any) -> Any:
+            if self.root is not None and folder.is_relative_to(self.root):
+                raise OSError(errno.ENOSPC, "No space left on device", str(folder))
+            return create_mapped_file(folder, *given, **more)
+
+        monkeypatch.setattr("rmqcore.engine.log.log_space.create_mapped_file", create_if_room)
+
+
+FILES: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16, "clean_resource_interval": 20}
+
+
+def test_the_disk_of_a_slave_that_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, holds a beginning of its master's log, and goes on once there is room; its master takes messages."""
+    disk = Full(monkeypatch)
+
+    async def test() -> None:
+        async with (
+            Side(tmp_path / "master", **FILES) as master,
+            slave_of(tmp_path / "slave", master.ha, **FILES) as slave,
+        ):
+            master.put(20)
+            await slave.holds(master)
+            disk.root = tmp_path / "slave"
+            await asyncio.to_thread(master.put, 300)
+            await eventually_async(lambda: "No space left on device" in error_of(slave))
+            assert master.log().startswith(slave.log())
+            assert slave.store.max_phy_offset < master.store.max_phy_offset
+            assert not slave.store.failed
+            disk.root = None
+            await slave.holds(master)
+            assert slave.log() == master.log()
+
+    run(test)
+    assert fsck(tmp_path / "slave").exit_code == 0
+
+
+def test_the_disk_of_a_master_that_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its slave has all that was stored, keeps its connection, and gets what is stored once there is room."""
+    disk = Full(monkeypatch)
+    stored = PutMessageStatus.PUT_OK
+
+    async def test() -> None:
+        async with Side(tmp_path / "master", **FILES) as master, Line(master.ha) as line:
+
+            def put() -> PutMessageStatus:
+                return master.store.put(Message("t", b"x" * 1000)).status
+
+            async with slave_of(tmp_path / "slave", line.address, **FILES) as slave:
+                disk.root = tmp_path / "master"
+                for _ in range(300):
+                    if await asyncio.to_thread(put) is not stored:
+                        break
+                assert put() is not stored
+                await slave.holds(master)
+                assert slave.log() == master.log()
+                disk.root = None
+                await eventually_async(lambda: put() is stored)
+                await slave.holds(master)
+                assert slave.log() == master.log()
+                assert line.made == 1
+
+    run(test)
+    assert fsck(tmp_path / "slave").exit_code == 0
+
+
+def lags(master: Side) -> list[tuple[bool, int, float]]:
+    slaves = master.broker.replication.slaves()
+    return [(one.in_sync, one.lag_bytes, one.lag_s) for one in slaves]
+
+
+@pytest.mark.parametrize("hours", [-7, 7])
+def test_a_clock_hours_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    """No side believes the other's clock: silence and lag are measured by clocks that never step."""
+
+    async def test() -> None:
+        async with Side(tmp_path / "master") as master:
+            clock = master.broker.now_ms
+            async with slave_of(tmp_path / "slave", master.ha) as slave:
+                monkeypatch.setattr(slave.broker, "now_ms", lambda: clock() + hours * 3_600_000)
+                master.put(20)
+                await slave.holds(master)
+                await eventually_async(lambda: lags(master) == [(True, 0, 0.0)])
+                known = slave.broker.replication.master()
+                assert known is not None
+                assert (known.connected, known.error) == (True, "")
+                assert 0 <= known.lag_s < 3_600
+                assert slave.log() == master.log()
+
+    run(test)
+
+
+def test_a_put_that_waited_is_acknowledged_by_a_slave_that_comes_back(tmp_path: Path) -> None:
+    """The slave had the message, and its report was lost with the connection: it compares, and reports again."""
+
+    async def test() -> None:
+        sync = {"in_sync_replicas": 2, "slave_timeout": 60_000}
+        async with (
+            Side(tmp_path / "master", "SYNC_MASTER", **sync) as master,
+            Line(master.ha) as line,
+            slave_of(tmp_path / "slave", line.address) as slave,
+        ):
+            for number in range(30):
+                master.store.append(Message("t", b"%d" % number))
+            end = master.store.max_phy_offset
+            await eventually_async(lambda: master.store.replicated_offset == end)
+            ha_master = master.running.ha_master
+            assert ha_master is not None
+            told, ha_master.on_held = ha_master.on_held, None  # the report is lost
+            master.store.append(Message("t", b"waits"))
+            await slave.holds(master)
+            waits: list[PutMessageStatus] = []
+            master.store.on_replicated(master.store.max_phy_offset, waits.append)
+            line.cut()
+            ha_master.on_held = told
+            await eventually_async(lambda: waits == [PutMessageStatus.PUT_OK])
 
     run(test)

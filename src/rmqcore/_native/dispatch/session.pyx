@@ -5,7 +5,8 @@ What is plain is said in kernels/dispatch/session.h. Everything else is the busi
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from rmqcore._native.format.lost_pages cimport all_lost
 from rmqcore._native.index.mapped_index cimport MappedIndexFile, rmq_index_map
@@ -36,6 +37,8 @@ cdef extern from "dispatch/session.h" nogil:
         int64_t covered_from
         rmq_index_map *index
         int32_t index_alarm
+        const int32_t *heard
+        int32_t heard_count
         const int64_t *all_lost
         rmq_ring *ring
         rmq_dispatched *done
@@ -57,6 +60,7 @@ cdef frozenset NEEDED = frozenset((*_QUEUE_COLUMNS, "store_timestamp_ms"))
 cdef enum:
     NAP_US = 1000  # ReputMessageService looks so often
     IDLE_US = 5000
+    MOST_HEARD = 8
     MOST_US = 100 * 1000  # so long a store that a program has dropped may be kept, and a caller of `dispatch_once` may wait
 
 
@@ -118,7 +122,7 @@ cdef class Dispatched:
 
     def run(self, ColumnScan scan not None, window, QueueTable table not None, int64_t covered_from,
             MappedIndexFile index=None, int32_t index_alarm=0, *, Appender log=None, Bell bell=None, int64_t end_offset=0,
-            int64_t far_behind):
+            int64_t far_behind, heard=()):
         """Dispatch from `cq_from` on, which is where `index_from` is too.
 
         Parameters
@@ -141,6 +145,8 @@ cdef class Dispatched:
         end_offset : int
         far_behind : int
             So many bytes behind the session ends: larger batches pay.
+        heard : collection of str
+            Topics whose messages are not plain, at most 8.
 
         Returns
         -------
@@ -158,6 +164,7 @@ cdef class Dispatched:
         cdef Py_buffer exported
         cdef int64_t begin, end
         cdef int code
+        cdef int32_t heard_ids[MOST_HEARD]
         buf, begin, end = window
         self.check(scan, table, index)
         session.log = log.log if log is not None else NULL
@@ -170,6 +177,8 @@ cdef class Dispatched:
         session.covered_from = covered_from
         session.index = &index.map if index is not None else NULL
         session.index_alarm = index_alarm
+        session.heard = heard_ids
+        session.heard_count = self.number_topics(scan, heard, heard_ids)
         session.all_lost = all_lost
         if log is not None and bell is None:
             raise ValueError("a session that goes along with the log needs a bell")
@@ -191,6 +200,20 @@ cdef class Dispatched:
         self.batches += session.batches
         raise_for(code, rmq_cq_put_failed_path(table.table))
         return code
+
+    cdef int32_t number_topics(self, ColumnScan scan, heard, int32_t *ids) except -1:
+        cdef bytes utf8
+        """The numbers that the scan has for some topics, which it sees before any record of theirs."""
+        cdef int32_t count = 0
+        if len(heard) > MOST_HEARD:
+            raise ValueError(f"{len(heard)} topics that are heard, at most {MOST_HEARD}")
+        for name in heard:
+            utf8 = name.encode()
+            ids[count] = rmq_topics_intern(scan.topic_table, <const uint8_t *> PyBytes_AS_STRING(utf8), <uint32_t> len(utf8))
+            if ids[count] < 0:
+                raise MemoryError
+            count += 1
+        return count
 
     cdef int check(self, ColumnScan scan, QueueTable table, MappedIndexFile index) except -1:
         needed = NEEDED

@@ -34,13 +34,21 @@ static int put_keys(const rmq_session *s, const rmq_batch *batch) {
     return code == RMQ_PUT_DONE && __atomic_load_n(s->all_lost, __ATOMIC_ACQUIRE) == 0;
 }
 
+/* Whether a listener wants to know of one of the rows. */
+static int is_heard(const rmq_session *s, const rmq_cq_rows *rows) {
+    for (int32_t i = 0; i < s->heard_count; i++)
+        for (int64_t row = 0; row < rows->count; row++)
+            if (rows->topic_id[row] == s->heard[i]) return 1;
+    return 0;
+}
+
 /* Gives queues and index the rows of a batch, whose last record ends at `end`. GO_ON, or why the session ends. */
 static int put(const rmq_session *s, const rmq_batch *batch, int64_t end) {
     rmq_dispatched *done = s->done;
     const int64_t last = batch->rows - 1;
     const rmq_cq_rows rows = queue_rows(batch);
     int64_t stopped = -1;
-    if (rmq_topics_count(s->scan->topics) > s->topics_known) return RMQ_SESSION_LEFT;
+    if (rmq_topics_count(s->scan->topics) > s->topics_known || is_heard(s, &rows)) return RMQ_SESSION_LEFT;
     const int code =
         rmq_cq_put_known(s->table, &rows, done->cq_from, s->covered_from, s->topic_of, s->topics_known, &stopped);
     if (code < 0) return code;

@@ -1,8 +1,8 @@
 /* A session: a dispatch that goes along with the log without Python, as long as all that comes is plain.
  *
  * Plain are records of the file that the session began in, of topics and queues that the table has, behind what queues and
- * index have. Anything else ends the session before it is touched: the caller does that place in the ordinary way,
- * as if there had been no session. Queues and index are written by the functions that the ordinary way calls.
+ * index have, and of no topic that a listener wants to hear of. Anything else ends the session before it is touched: the caller
+ * does that place in the ordinary way, as if there had been no session. Queues and index are written by the functions that the ordinary way calls.
  */
 #ifndef RMQ_SESSION_H
 #define RMQ_SESSION_H
@@ -37,6 +37,8 @@ typedef struct rmq_session {
     int64_t covered_from; /* as for rmq_cq_put */
     rmq_index_map *index; /* the newest file; NULL: nothing is indexed */
     int32_t index_alarm; /* the session ends when the file has so many entries */
+    const int32_t *heard; /* ids of topics whose rows are not plain: a listener of Python wants to know of them */
+    int32_t heard_count;
     const int64_t *all_lost; /* rmq_all_lost_pages */
     rmq_ring *ring; /* ends a session that goes along */
     rmq_dispatched *done; /* cq_from and index_from are equal */
