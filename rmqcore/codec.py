@@ -127,7 +127,7 @@ def scan(
     )
     if stop.code == _scan.FULL and stop.pos < len(view):
         raise ValueError(
-            f"buf of {len(view)} bytes holds more records than one batch takes; see scan_batches"
+            f"buf of {len(view)} bytes holds more records than fit one batch; use scan_batches"
         )
     return ScanResult(sink.take(), stop.pos, *end_of_scan(stop, len(view), base_offset))
 

@@ -222,7 +222,7 @@ class MessageStoreConfig(Report):
                 object.__setattr__(self, name, value)
             check_value(name, _TYPES[name], value)
             if value != _DEFAULTS[name] and name in UNUSED:
-                warn_unused(f"{name} ({java_name(name)}) does nothing: {UNUSED[name]}")
+                warn_unused(f"{name} ({java_name(name)}) has no effect: {UNUSED[name]}")
         for sizes, size in (
             (("mapped_file_size_consume_queue",), self.consume_queue_file_size),
             (("max_hash_slot_num", "max_index_num"), self.index_file_size),
@@ -232,13 +232,13 @@ class MessageStoreConfig(Report):
         if self.for_version is not None and self.is_slave:
             raise SettingError(
                 ("for_version", "broker_role"),
-                "the log of a SLAVE is the log of its master, byte for byte: set for_version at the master",
+                "a SLAVE's log is a copy of its master's: set for_version at the master",
             )
         most, room = self.max_message_size, self.mapped_file_size_commit_log
         if "max_message_size" in names and room < most != _DEFAULTS["max_message_size"]:
             warn_unused(
-                f"max_message_size: {most} is more than a CommitLog file of {room} bytes takes; a message that does not fit "
-                "is MESSAGE_ILLEGAL"
+                f"max_message_size: {most} exceeds the {room} bytes of a CommitLog file; messages "
+                "that do not fit get MESSAGE_ILLEGAL"
             )
 
     @property
@@ -377,4 +377,4 @@ def check_names(values: Iterable[str]) -> None:
             likeness=LIKENESS_OF_SETTINGS,
             otherwise="; docs/config.md lists them",
         )
-        raise TypeError(f"no setting is called {name}{meant}")
+        raise TypeError(f"unknown setting {name}{meant}")

@@ -84,7 +84,7 @@ def check_value(name: str, kind: str, value: object) -> None:
             long = (
                 isinstance(value, int) and value.bit_length() > 1000
             )  # Python refuses to print it
-            shown = "a number of hundreds of digits" if long else value
+            shown = "a number with hundreds of digits" if long else value
             raise SettingError((name,), f"expected {least} to {most}, got {shown}")
     if name in CHOICES and value not in CHOICES[name]:
         raise SettingError((name,), f"expected one of {', '.join(CHOICES[name])}, got {value!r}")
@@ -107,7 +107,7 @@ def check_extra(extra: object) -> None:
         isinstance(text, str) for item in extra.items() for text in item
     )
     if not right:
-        raise ValueError(f"extra: expected keys and texts as in a file, got {extra!r}")
+        raise ValueError(f"extra: expected a mapping of keys to texts, as in a file, got {extra!r}")
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
@@ -127,12 +127,12 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
         number, unit = word[:-1], word[-1]
         if unit not in DELAY_UNITS_MS or not (number.isascii() and number.isdigit()):
             raise SettingError(
-                ("message_delay_level",), f"{word!r} is no delay (a number and s, m, h or d)"
+                ("message_delay_level",), f"{word!r} is not a delay: use a number and s, m, h or d"
             )
         delay_ms = int(number[:20]) * DELAY_UNITS_MS[unit]
         if len(number) > 20 or delay_ms > LONG_MAX:
             raise SettingError(
-                ("message_delay_level",), f"{word!r} does not fit 64 bits of milliseconds"
+                ("message_delay_level",), f"{word!r} does not fit in 64 bits of milliseconds"
             )
         delays.append(delay_ms)
     return tuple(delays)

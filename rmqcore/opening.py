@@ -184,7 +184,7 @@ def _configured(config: object, overrides: dict[str, Any]) -> MessageStoreConfig
         return config.changed(**overrides)
     if isinstance(config, str | os.PathLike):
         return MessageStoreConfig.from_broker_conf(config, **overrides)
-    hint = "; give its items as keywords: **config" if isinstance(config, Mapping) else ""
+    hint = "; pass its items as keywords: **config" if isinstance(config, Mapping) else ""
     raise TypeError(
         f"config: expected a MessageStoreConfig or the path of a broker.conf, got {type(config).__name__}{hint}"
     )
@@ -201,6 +201,4 @@ def other_root(store: Path, settings: MessageStoreConfig) -> str | None:
     root = settings.store_path_root_dir
     if root is None or os.path.realpath(root) == os.path.realpath(store):
         return None
-    return (
-        f"store_path_root_dir (storePathRootDir) is {root}, and the store that is opened is {store}"
-    )
+    return f"store_path_root_dir (storePathRootDir) is {root}, but the store to open is {store}"

@@ -46,5 +46,5 @@ def plain_value(value: object) -> Any:
 
 
 def _attributes(report: object) -> Iterable[tuple[str, object]]:
-    assert is_dataclass(report), "a report is a dataclass"
+    assert is_dataclass(report), "a report must be a dataclass"
     return [(field.name, getattr(report, field.name)) for field in fields(report) if field.repr]

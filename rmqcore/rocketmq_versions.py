@@ -61,7 +61,7 @@ def parse_version(text: str) -> tuple[int, int]:
         part.isascii() and part.isdigit() and len(part) <= 4 for part in parts
     ):
         raise SettingError(
-            ("for_version",), f"expected a release of RocketMQ such as '4.9', got {text!r}"
+            ("for_version",), f"expected a RocketMQ release such as '4.9', got {text!r}"
         )
     version = int(parts[0]), int(parts[1])
     if version < OLDEST:

@@ -47,7 +47,7 @@ class LogLimit(logging.Filter):
             )
         text = shortened(record.getMessage())
         if left_out:
-            text += f" ({left_out} more lines like this were left out)"
+            text += f" ({left_out} similar lines were not logged)"
         record.msg, record.args = text, None
         return True
 
@@ -80,4 +80,4 @@ def shortened(text: str) -> str:
 
 def cut(text: str, most: int) -> str:
     """Return a text of at most `most` letters, and behind it how many there were."""
-    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"

@@ -118,7 +118,7 @@ class BrokerSettings:
                 raise SettingError((java_name(name),), f"expected {low} to {high}, got {value}")
         for name in ("broker_name", "broker_cluster_name"):
             if not getattr(self, name).strip():
-                raise SettingError((java_name(name),), "expected a name, got none")
+                raise SettingError((java_name(name),), "expected a name, got an empty value")
 
     @classmethod
     def from_properties(cls, given: Mapping[str, str]) -> Self:
@@ -132,7 +132,7 @@ class BrokerSettings:
         """
         for key in NOT_SERVED & given.keys():
             if parse_value(key, "bool", given[key]):
-                raise SettingError((key,), "expected false: this broker does not serve it")
+                raise SettingError((key,), "expected false: this broker does not support it")
         return replace(cls(), **parse_settings(given))
 
 

@@ -30,7 +30,7 @@ def wrong_value(given: str, expected: str, option: str | None = None) -> typer.B
     option : str, optional
         The option's name. A parser need not know it: Typer says whose it is.
     """
-    return typer.BadParameter(f"{given!r} was given, expected {expected}", param_hint=option)
+    return typer.BadParameter(f"got {given!r}, expected {expected}", param_hint=option)
 
 
 def whole_number(least: int, most: int, what: str = "a whole number") -> Callable[[str], int]:

@@ -164,7 +164,7 @@ class PulledQueue(ABC):
             queue_offset = result.next_begin_offset
             self._broker_id = result.suggested_broker_id
             if result.status is PullStatus.OFFSET_ILLEGAL:
-                _LOG.warning("%s: goes on at %d: %s", self.queue, queue_offset, result)
+                _LOG.warning("%s: continuing at %d: %s", self.queue, queue_offset, result)
             self.pulled(result.messages, queue_offset)
 
     async def _after_error(self, error: ClientError) -> None:

@@ -265,11 +265,11 @@ class AsyncPullConsumer:
         ]
         if not found:
             raise NotAssignedError(
-                f"queue {queue_id} of topic {topic} is not read by this consumer now"
+                f"queue {queue_id} of topic {topic} is not assigned to this consumer now"
             )
         if len(found) > 1:
             brokers = ", ".join(sorted(assigned.queue.broker_name for assigned in found))
-            raise ValueError(f"brokers {brokers} have a queue {queue_id}: give broker_name")
+            raise ValueError(f"brokers {brokers} all have a queue {queue_id}: pass broker_name")
         low, high = await found[0].bounds()
         if not low <= queue_offset <= high:
             raise ValueError(f"queue_offset is {queue_offset}, expected {low} to {high}")
@@ -318,7 +318,8 @@ class AsyncPullConsumer:
             done = self._auto_commit and one.progress.finished == one.progress.position
             if self._assigned.get(queue) is not one and not done:
                 _LOG.warning(
-                    "commit: nothing is stored for %s, which this consumer no longer reads: the group gets its messages again",
+                    "commit: %s is no longer assigned to this consumer, so nothing was committed: "
+                    "the group gets its messages again",
                     queue,
                 )
 

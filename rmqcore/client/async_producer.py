@@ -282,7 +282,7 @@ class AsyncProducer:
         """Return the queue whose turn it is; after a failure one of another broker if there is one."""
         queues = self._instance.routes.publish_queues(topic)
         if not queues:
-            raise NoRouteError(f"no broker has topic {topic}, or a queue of it that may be written")
+            raise NoRouteError(f"no broker has a writable queue of topic {topic}")
         if topic not in self._turns:
             self._turns[topic] = secrets.randbelow(len(queues))
         start = self._turns[topic]

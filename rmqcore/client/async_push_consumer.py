@@ -290,7 +290,9 @@ class AsyncPushConsumer:
             self._instance.abandon()
             return
         if asyncio.current_task() in self._workers:
-            raise ClientError("close() in a handler would wait for that handler: call stop() there")
+            raise ClientError(
+                "close() inside a handler would wait for that handler: call stop() instead"
+            )
         self._closing = True
         try:
             await self._close(timeout)
@@ -383,7 +385,7 @@ class AsyncPushConsumer:
 
     async def _failed(self, one: Held, error: BaseException | None) -> None:
         why = "RECONSUME_LATER" if error is None else f"{type(error).__name__}: {error}"
-        _LOG.warning("%r is given again: %s", one.message, why, exc_info=error)
+        _LOG.warning("%r is handled again: %s", one.message, why, exc_info=error)
         most = self._max_reconsume_times
         if self._held.orderly and (most is None or one.message.reconsume_times < most):
             self._again(one, SUSPEND_SECONDS)
@@ -394,7 +396,7 @@ class AsyncPushConsumer:
         try:
             await self._send_back(one.message, level)
         except ClientError as refusal:
-            _LOG.warning("%r was not sent back: %s", one.message, refusal)
+            _LOG.warning("%r could not be sent back: %s", one.message, refusal)
             self._again(one, SUSPEND_SECONDS if self._held.orderly else LOCAL_RETRY_SECONDS)
         else:
             self._held.finish(one)

@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(seconds):
                 await self._send(request)
         except TimeoutError:
-            self.close("it takes no more bytes")
+            self.close("it does not read")
             raise AnswerTimeoutError(self.address, request_name(request), seconds) from None
 
     def send_at_once(self, request: RemotingCommand) -> asyncio.Future[RemotingCommand]:
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
                 self._came(decode_command(frame))
         except ProtocolError as error:
             _LOG.error("%s: %s", self.address, error)
-            self.close(f"it sent what is no frame: {error}")
+            self.close(f"it sent an invalid frame: {error}")
 
     def eof_received(self) -> None:
         """Let the transport close."""
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
         if response is None or command.is_oneway:
             return
         if not self._room.is_set():
-            self.close("it asks, and reads no answers")
+            self.close("it sends requests but does not read the responses")
         elif not self.closed:
             self._write(encode_command(response), response)
 
@@ -224,7 +224,7 @@ def split_address(address: str, request: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     digits = port.isascii() and port.isdigit() and len(port) < 6
     if not (colon and host and digits and 0 < int(port) < 65_536):
-        raise NotReachedError(address[:200], request, "this is no host:port")
+        raise NotReachedError(address[:200], request, "not host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

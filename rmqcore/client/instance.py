@@ -124,7 +124,8 @@ class ClientInstance:
             self._loop = asyncio.get_running_loop()
         if not self.is_ours:
             raise ClientClosedError(
-                "this client belongs to the event loop that used it first, and to its process: make another one"
+                "this client belongs to the event loop and process that used it first: create "
+                "another client"
             )
         if not self._tasks:
             self.every(REFRESH_SECONDS, self.refresh_routes)
@@ -387,10 +388,10 @@ def _addresses(namesrv: str | Iterable[str]) -> list[str]:
         check_texts(namesrv=text)
     addresses = [text.strip() for text in texts if text.strip()]
     if not addresses:
-        raise ValueError(f"namesrv is {namesrv!r}, expected host:port, or several with ; between")
+        raise ValueError(f"namesrv is {namesrv!r}, expected host:port, or several separated by ;")
     for address in addresses:
         if "," in address or "/" in address or not address.rpartition(":")[2].isdigit():
-            raise ValueError(f"namesrv: {address!r}, expected host:port, or several with ; between")
+            raise ValueError(f"namesrv: {address!r}, expected host:port, or several separated by ;")
     return addresses
 
 

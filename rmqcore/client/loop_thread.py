@@ -48,7 +48,7 @@ class LoopThread:
         """
         if not self.is_ours:
             raise ClientClosedError(
-                "this client belongs to the process that this one was forked from"
+                "this client belongs to the parent process: create another client after a fork"
             )
         done = None
         try:

@@ -177,7 +177,7 @@ class Membership:
         try:
             return self._answer(request)
         except RequestError as error:
-            _LOG.warning("a broker asks for what cannot be done: %s", error)
+            _LOG.warning("a broker sent a request that cannot be carried out: %s", error)
             return request.response(ResponseCode.SYSTEM_ERROR, str(error))
 
     def _answer(self, request: RemotingCommand) -> RemotingCommand | None:

@@ -44,4 +44,4 @@ class AbortFile:
         sync_directory(self.path.parent)
 
     def __repr__(self) -> str:
-        return f"<AbortFile {str(self.path)!r}{'' if self.exists else ' (not there)'}>"
+        return f"<AbortFile {str(self.path)!r}{'' if self.exists else ' (missing)'}>"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TAKEN = "another record has its place in the queue"
-IMPOSSIBLE = "its queue offset cannot be"
-NAMES_NO_QUEUE = "its topic or queue id names no queue"
+TAKEN = "another record has its queue offset"
+IMPOSSIBLE = "its queue offset is impossible"
+NAMES_NO_QUEUE = "its topic or queue id is invalid"
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,9 @@ class Slave:
                 self._store.append_raw(phy_offset + same, piece)
             except CorruptMessageError as error:
                 if error.phy_offset == self._own_end:
-                    self._parted(self._own_end, f"no record begins there at the master ({error})")
+                    self._parted(
+                        self._own_end, f"the master has no record that starts there ({error})"
+                    )
                 raise
 
     def _parted(self, phy_offset: int, reason: str) -> None:

@@ -39,9 +39,7 @@ class KvConfig:
         if namespace not in self._namespaces:
             more += _size(namespace)
         if more > 0 and self._size + more > MOST_BYTES:
-            raise KvConfigFullError(
-                f"the KV config has no room: at most {MOST_BYTES:,} bytes are taken"
-            )
+            raise KvConfigFullError(f"the KV config is full, its limit is {MOST_BYTES:,} bytes")
         self._size += more
         self._namespaces.setdefault(namespace, texts)[key] = value
 

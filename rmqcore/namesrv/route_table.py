@@ -168,7 +168,7 @@ class RouteTable:
             self._place(who, broker, addresses)
             return None
         if who.broker_id not in addresses and len(table.queues) == 1:
-            raise ValueError("a broker that is not registered registers a single topic")
+            raise ValueError("a single topic can only be registered by a registered broker")
         is_first = not addresses.get(who.broker_id)
         addresses[who.broker_id] = who.address
         self._place(who, broker, addresses)

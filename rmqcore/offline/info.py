@@ -117,8 +117,8 @@ def read_info(
     )
 
 
-QUEUES_NOT_READ = f"in RocksDB and not read: {RocksdbMissingError.hint}"
-LOG_ONLY = "there are no queues, index and checkpoint: rmqcore rebuild makes them"
+QUEUES_NOT_READ = f"in RocksDB, not read: {RocksdbMissingError.hint}"
+LOG_ONLY = "there are no queues, index and checkpoint: rmqcore rebuild creates them"
 
 
 def is_log_only(paths: StorePaths) -> bool:

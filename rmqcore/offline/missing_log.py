@@ -120,7 +120,7 @@ def missing_log(
             LOG_MISSING,
             path,
             "end of the log",
-            f"{end} ({newest.source} knows a message at {newest.phy_offset})",
+            f"{end} ({newest.source} names a message at {newest.phy_offset})",
             f"{log_end} ({_what_lies_there(paths, files)})",
         )
     ]
@@ -319,13 +319,16 @@ def _what_lies_there(paths: StorePaths, files: list[LogFile]) -> str:
     here = "the log has nothing behind it" if files else "the log has no file"
     others = log_directories_beside(paths)
     if not others and files:
-        return f"{here}: files are missing, or a power cut took its end"
+        return f"{here}: files are missing, or its end was lost in a power cut"
     if not others:
-        return f"{here}: its disk is not mounted, or it lies elsewhere: name its directory with --commitlog"
+        return (
+            f"{here}: its disk is not mounted, or it is in another directory: name it with "
+            "--commitlog"
+        )
     named = [*(paths.commitlogs if files else ()), *others]
     shown = ", ".join(f"{os.path.relpath(one, paths.root)}/" for one in others)
     option = shlex.quote(PATH_SPLITTER.join(map(str, named)))
-    return f"{here}; {shown} holds files of a log: --commitlog {option} reads them"
+    return f"{here}; {shown} has CommitLog files: --commitlog {option} reads them"
 
 
 def log_directories_beside(paths: StorePaths) -> list[Path]:

@@ -57,7 +57,7 @@ class _Follower:
         last = files[-1]
         if self.next_phy_offset > last.end_offset:
             end = log_end(files)
-            self._note_gone(end, last, "cut away while it was followed")
+            self._note_gone(end, last, "cut while it was followed")
             self.next_phy_offset = end
         if self.next_phy_offset < last.file_from_offset:
             return True

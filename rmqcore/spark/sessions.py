@@ -186,6 +186,7 @@ def _warn_of_static(running: SparkSession, wanted: Mapping[str, str]) -> None:
             different.append(f"{name}={value}")
     if different:
         warnings.warn(
-            f"Spark runs already and reads these settings only when it starts: {', '.join(different)}",
+            "Spark is already running and reads these settings only at its start: "
+            f"{', '.join(different)}",
             stacklevel=3,
         )

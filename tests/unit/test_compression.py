@@ -94,7 +94,7 @@ def test_a_missing_extra_is_named(
     monkeypatch.setattr("importlib.import_module", refuse)
     with pytest.raises(
         CompressionLibraryError,
-        match=rf"{name} bodies need the extra: pip install 'rmqcore\[compress\]'",
+        match=rf"{name} bodies need an extra: pip install 'rmqcore\[compress\]'",
     ) as told:
         view(b"x", sys_flag).decompress()
     assert "compress" in told.value.hint and told.value.exit_code == 1

@@ -540,5 +540,7 @@ def _encoded(command: RemotingCommand) -> bytes:
 def _busy(request: RemotingCommand) -> RemotingCommand | None:
     if request.is_oneway:
         return None
-    remark = "[OVERLOAD]the broker has too many bytes of requests and answers in memory, try again"
+    remark = (
+        "[OVERLOAD]the broker has too many bytes of requests and responses in memory, try again"
+    )
     return request.response(ResponseCode.SYSTEM_BUSY, remark)

@@ -52,11 +52,12 @@ def frames_from(
                 count = line.recv_into(buffer)
             except TimeoutError:
                 if is_ended():
-                    raise ConnectionError("the comparison was ended") from None
+                    raise ConnectionError("the comparison was cancelled") from None
             else:
                 if not count:
                     raise ConnectionError(
-                        f"the master closed the connection that asked from phy_offset {phy_offset} on"
+                        "the master closed the connection that asked for the log from phy_offset "
+                        f"{phy_offset} on"
                     )
                 for at, piece in frames.feed(buffer[:count]):
                     if piece:

@@ -93,7 +93,10 @@ class ConsumerFilters:
         group, topic = place
         sql_filter = compile_filter(saved.expression_type, saved.expression)
         if sql_filter is None:
-            wrong = f"the {saved.expression_type} filter {saved.expression!r} of group {group} for topic {topic} is none."
+            wrong = (
+                f"the {saved.expression_type} filter {saved.expression!r} of group {group} for "
+                f"topic {topic} does not compile."
+            )
             self._files.left_out(FILE, wrong)
             return
         dead_ms = saved.dead_ms or max(saved.born_ms, now_ms - DEAD_BEFORE_START_MS)
@@ -134,7 +137,10 @@ class ConsumerFilters:
             self._remove(*next(iter(self._dead)))
             dropped += 1
         if dropped:
-            text = "%s: %d filters of groups that are gone are dropped: more than maxDeadFilterBytes (%d)"
+            text = (
+                "%s: dropped %d filters of groups without members: they exceed maxDeadFilterBytes "
+                "(%d)"
+            )
             _LOG.warning(text, FILE, dropped, self._most_dead_bytes)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:

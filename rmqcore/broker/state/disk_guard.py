@@ -52,14 +52,14 @@ class DiskGuard:
         self._full = used > self._most_percent
         if self._full != was_full:
             _LOG.warning(
-                "the disk of %s is used by %d %%, %s diskMaxUsedSpaceRatio (%d): %s",
+                "the disk of %s is %d %% full, %s diskMaxUsedSpaceRatio (%d): %s",
                 self._paths.root,
                 used,
                 "more than" if self._full else "no more than",
                 self._most_percent,
-                "messages are refused; make room, or set more in broker.conf"
+                "messages are refused; free disk space, or raise the ratio in broker.conf"
                 if self._full
-                else "messages are taken again",
+                else "messages are accepted again",
             )
 
     def describe(self) -> str:

@@ -163,7 +163,7 @@ class SubscriptionGroups:
         new = {group.group_name for group in changed} - self._groups.keys()
         if new and len(self._groups) + len(new) > MOST_GROUPS:
             raise ValueError(
-                f"there are {len(self._groups):,} groups, at most {MOST_GROUPS:,} are kept"
+                f"there are already {len(self._groups):,} groups, the limit is {MOST_GROUPS:,}"
             )
         for group in changed:
             _LOG.info("group %s was %s", group, self._groups.get(group.group_name))
@@ -186,7 +186,7 @@ class SubscriptionGroups:
             _LOG.info("group %s is deleted", group)
             self._save(then)
             return
-        _LOG.warning("group %s is unknown, and is not deleted", shown_value(group))
+        _LOG.warning("group %s is unknown: nothing to delete", shown_value(group))
         if then is not None:
             then()
 

@@ -164,7 +164,10 @@ class HeldPulls:
         return True
 
     def _tell_full(self, channel: Channel, held: int) -> None:
-        text = "%s: its held pulls take %d bytes, the most of all; maxHeldPullBytes (%d) are held, and some are refused"
+        text = (
+            "%s: its held pulls use %d bytes, more than any other client's; the limit "
+            "maxHeldPullBytes (%d) is reached, and pulls are refused"
+        )
         _LOG.warning(text, channel.peer, held, self._most_bytes)
 
     def _count(self, pull: HeldPull, size: int) -> None:

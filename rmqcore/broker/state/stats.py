@@ -229,9 +229,7 @@ class BrokerStats:
         for _, name, key in found[:many]:
             del self._items[name][key]
         self._count -= min(many, len(found))
-        text = (
-            "%d counters of topics and groups are forgotten: there are more than maxStatsItems (%d)"
-        )
+        text = "dropped %d counters of topics and groups: there are more than maxStatsItems (%d)"
         _LOG.warning(text, min(many, len(found)), self._most_items)
 
     def topic_deleted(self, topic: str) -> None:

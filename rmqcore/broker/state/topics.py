@@ -128,7 +128,10 @@ class TopicConfigs:
         ]
         if unknown:
             listed = ", ".join(unknown[:MOST_LISTED]) + (", ..." if unknown[MOST_LISTED:] else "")
-            text = "%s lacks topics that have messages: %s; clients see a topic when mqadmin updateTopic has made it"
+            text = (
+                "%s lacks topics that have messages: %s; clients see such a topic only after "
+                "mqadmin updateTopic has created it"
+            )
             _LOG.warning(text, f"config/{FILE}", listed)
 
     # ---- making -------------------------------------------------------------------------------------
@@ -149,9 +152,9 @@ class TopicConfigs:
         if default is not None and closed:
             default = self._topics[default_topic] = replace(default, perm=READ | WRITE)
         if default is None or not default.perm & INHERIT:
-            why = "is not there" if default is None else "has no INHERIT"
+            why = "does not exist" if default is None else "lacks the INHERIT permission"
             shown = shown_value(default_topic)
-            _LOG.warning("topic %s is not made: default topic %s %s", topic, shown, why)
+            _LOG.warning("topic %s was not created: default topic %s %s", topic, shown, why)
             then(None)
             return
         self._make(topic_like(default, topic, queue_nums, sys_flag), then)
@@ -179,13 +182,17 @@ class TopicConfigs:
             return True
         wrong = wrong_topic(topic)
         if wrong is not None:
-            _LOG.warning("a topic is not made: %s", shown_value(wrong))
+            _LOG.warning("a topic could not be created: %s", shown_value(wrong))
             then(None)
         return wrong is not None
 
     def _make(self, topic: TopicConfig, then: Then) -> None:
         if self._are_too_many({topic.name}):
-            _LOG.warning("topic %s is not made: there are %d already", topic.name, MOST_TOPICS)
+            _LOG.warning(
+                "topic %s was not created: the limit of %d topics is reached",
+                topic.name,
+                MOST_TOPICS,
+            )
             then(None)
             return
         _LOG.info("new topic %s", topic)
@@ -230,7 +237,7 @@ class TopicConfigs:
         changed = tuple(self._with_attributes(topic) for topic in topics)
         if self._are_too_many({topic.name for topic in changed}):
             raise ValueError(
-                f"there are {len(self._topics):,} topics, at most {MOST_TOPICS:,} are kept"
+                f"there are already {len(self._topics):,} topics, the limit is {MOST_TOPICS:,}"
             )
         for topic in changed:
             _LOG.info("topic %s was %s", topic, self._topics.get(topic.name))

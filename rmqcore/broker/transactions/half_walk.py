@@ -149,7 +149,7 @@ class HalfWalk:
         if config is None or not self._put(given_up(half, properties)).stored:
             return False
         self._memory.put_off.discard(first_offset(half))
-        _LOG.error("the half at %d of queue %d is given up", half.queue_offset, half.queue_id)
+        _LOG.error("giving up the half message at %d of queue %d", half.queue_offset, half.queue_id)
         return True
 
     def _put_off(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
@@ -194,12 +194,12 @@ class HalfWalk:
         group = properties.get(PRODUCER_GROUP, "")
         channel = self._broker.producers.available_channel(group)
         if channel is None:
-            _LOG.warning("nobody of producer group %s can be asked about a transaction", group)
+            _LOG.warning("no producer of group %s is connected to check a transaction", group)
             return True
         try:
             channel.send(self._question(half, properties, result))
         except ValueError as error:  # it is given up in the end, and people can look at it
-            _LOG.error("a half cannot be asked about: %s", error)
+            _LOG.error("a half message cannot be checked: %s", error)
         return True
 
     def _question(
@@ -237,7 +237,9 @@ class HalfWalk:
             self._broker.stats.topic_put(message.topic, 1, result.msg_size)
             self._broker.stats.broker_put(1)
         else:
-            _LOG.error("a half of a transaction is not stored again: %s", result.status)
+            _LOG.error(
+                "a half message of a transaction could not be stored again: %s", result.status
+            )
         return result
 
     def _commit(self) -> Steps:
@@ -255,7 +257,7 @@ class HalfWalk:
         if moved:
             status = yield self._flush
             if status is not PutMessageStatus.PUT_OK:
-                _LOG.error("the check of transactions begins anew: %s", status)
+                _LOG.error("the check of transactions starts over: %s", status)
                 return
         for topic, queue_offset in moved.items():
             broker.offsets.commit(

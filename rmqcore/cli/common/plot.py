@@ -63,9 +63,9 @@ def plot_file(text: str) -> Path:
     """
     path = Path(text)
     if path.suffix.lower() not in SUFFIXES:
-        raise typer.BadParameter(f"{text!r} ends in none of {', '.join(SUFFIXES)}")
+        raise typer.BadParameter(f"{text!r} does not end in {' or '.join(SUFFIXES)}")
     if not path.parent.is_dir():
-        raise typer.BadParameter(f"there is no directory {str(path.parent)!r}")
+        raise typer.BadParameter(f"missing directory {str(path.parent)!r}")
     return path
 
 
@@ -75,7 +75,7 @@ PlotFile = Annotated[
         "--plot",
         metavar="FILE",
         parser=plot_file,
-        help="Also draw a picture: a .png, .svg or .pdf file (needs matplotlib).",
+        help="Also draw a picture to this .png, .svg or .pdf file (needs matplotlib).",
     ),
 ]
 

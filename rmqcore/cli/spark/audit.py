@@ -49,7 +49,8 @@ def _print_summary(report: AuditReport) -> None:
     )
     if report.rewalked_files:
         note(
-            f"read again as a whole, as the parts did not fit: {counted(report.rewalked_files, 'file')}"
+            "read again as a whole because their parts did not fit together: "
+            f"{counted(report.rewalked_files, 'file')}"
         )
     if report.damage:
         ranges = sum(found.range_count for _, found in report.damage)

@@ -41,7 +41,7 @@ def compare(
         return report.exit_code
     seconds = max(report.seconds, 1e-9)
     print_line(
-        f"{human_bytes(report.compared_bytes)} that both have compared in {report.seconds:.1f} s, "
+        f"{human_bytes(report.compared_bytes)} in both compared in {report.seconds:.1f} s, "
         f"{human_bytes(int(report.compared_bytes / seconds))}/s"
     )
     for found in report.differences[:SHOWN]:

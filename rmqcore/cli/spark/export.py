@@ -17,7 +17,7 @@ TargetFileSize = Annotated[
     typer.Option(
         "--target-file-size",
         metavar="BYTES",
-        help="A file of a topic and day with more rows ends at this size: 128m, 1g.",
+        help="Start another file of a topic and day at this size: 128m, 1g.",
     ),
 ]
 
@@ -45,7 +45,7 @@ def export_parquet(
     stores: Stores,
     out: Out,
     topics: arguments.Topics = None,
-    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Leave bodies out.")] = False,
+    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Do not export bodies.")] = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     target_file_size: TargetFileSize = "128m",
     overwrite: arguments.Overwrite = False,

@@ -19,7 +19,7 @@ Store = Annotated[
     str, typer.Argument(metavar="STORE", help="A store: its root, or a URI.", show_default=False)
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files there that another program made.")
+    bool, typer.Option("--overwrite", help="Also replace files in OUT that another program made.")
 ]
 
 

@@ -29,7 +29,7 @@ TableFolder = Annotated[
         "-o",
         "--out",
         metavar="DIR",
-        help="The table's folder, which all workers see; a new or empty one for a new table.",
+        help="The table's directory, which all workers share; new or empty for a new table.",
         show_default=False,
     ),
 ]
@@ -41,14 +41,14 @@ def export_table(
     stores: Stores,
     out: TableFolder,
     format: Annotated[  # noqa: A002
-        Format, choice(Format, "--format", help="Of the table.")
+        Format, choice(Format, "--format", help="Format of the table.")
     ] = Format.parquet,
     topics: arguments.Topics = None,
-    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Leave bodies out.")] = False,
+    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Do not export bodies.")] = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     target_file_size: TargetFileSize = "128m",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin the table anew with this run's rows.")
+        bool, typer.Option("--overwrite", help="Replace the table by this run's rows.")
     ] = False,
 ) -> int:
     """Add the messages that are new to a table.
@@ -89,10 +89,11 @@ def export_table(
             note(f"damaged ranges: {sum(found.range_count for _, found in report.damage)}")
     for broker in report.unfinished:
         note(
-            f"{broker}: the log ends in what is no whole record, which a later run exports when it is"
+            f"{broker}: the log ends in an incomplete record, which a later run exports once it is "
+            "complete"
         )
     for broker in report.not_given:
-        note(f"{broker}: the table has it, and it was not given")
+        note(f"{broker}: the table has messages of this store, but this run did not read it")
     report_damage(found for _, found in report.damage)
     return report.exit_code
 
@@ -101,7 +102,7 @@ def export_table(
 def compact(
     run: RunOptions,
     out: Annotated[
-        str, typer.Argument(metavar="DIR", help="The folder of a table.", show_default=False)
+        str, typer.Argument(metavar="DIR", help="The table's directory.", show_default=False)
     ],
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     target_file_size: TargetFileSize = "128m",
@@ -114,7 +115,7 @@ def compact(
       rmqcore spark compact /data/table
     """
     if run.option:
-        raise typer.BadParameter("compact reads no store", param_hint="--option")
+        raise typer.BadParameter("compact does not read a store", param_hint="--option")
     target_bytes = file_bytes(target_file_size)
     with run.session("compact") as spark:
         from rmqcore.spark import compact as rewrite

@@ -49,7 +49,7 @@ def storage_options(store: str, storage: Sequence[str] | None) -> dict[str, Any]
         The store is a directory; or a text is not ``NAME=VALUE``.
     """
     if storage and not is_url(store):
-        raise typer.BadParameter(f"{store} is a directory of this machine", param_hint="--storage")
+        raise typer.BadParameter(f"{store} is a local directory", param_hint="--storage")
     return pairs(storage, "--storage") or None
 
 

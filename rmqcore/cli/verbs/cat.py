@@ -55,7 +55,8 @@ Limit = Annotated[
     ),
 ]
 Blanks = Annotated[
-    bool, typer.Option("--blank", help="Also show the BLANK records that end full files.")
+    bool,
+    typer.Option("--blank", help="Also show BLANK records, the padding at the end of full files."),
 ]
 
 
@@ -109,7 +110,8 @@ def cat(
     kind = output.kind
     if blank and (output.template or kind not in (RowFormat.table, RowFormat.jsonl)):
         raise typer.BadParameter(
-            f"{'a template' if output.template else kind} has no BLANK records: use table or jsonl",
+            f"{'a template' if output.template else kind} cannot show BLANK records: use table or "
+            "jsonl",
             param_hint="--blank",
         )
     refuse_text_in_columns(kind, body, decompress=decompress)

@@ -25,7 +25,7 @@ def convert(
     store: arguments.Store,
     out: arguments.NewStore,
     queues: Annotated[
-        str, typer.Option("--queues", metavar="KIND", help="What OUT keeps its queues in: file.")
+        str, typer.Option("--queues", metavar="KIND", help="How OUT stores its queues: file.")
     ] = "file",
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
@@ -66,7 +66,8 @@ def convert(
         )
     if report.missing_entries:
         note(
-            f"the database lacks {counted(report.missing_entries, 'entry')}: OUT has fillers in their places"
+            f"the database lacks {counted(report.missing_entries, 'entry')}: OUT has fillers in "
+            "their place"
         )
     for place in report.unreadable[:SHOWN]:
         note(f"unreadable: {place}")
@@ -84,7 +85,9 @@ def _print_table(console: Console, report: ConvertReport) -> None:
         "queues": f"{report.queues:,} with {counted(report.queue_entries, 'entry')}",
     }
     if report.idle_queues:
-        rows["without entries"] = f"{counted(report.idle_queues, 'queue')}, whose ends were kept"
+        rows["without entries"] = (
+            f"{counted(report.idle_queues, 'queue')}, with their end offsets kept"
+        )
     if report.kept:
         rows["copied as is"] = printable(", ".join(report.kept))
     if report.left_behind:

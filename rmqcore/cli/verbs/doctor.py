@@ -18,7 +18,9 @@ def doctor(
     store: arguments.Store,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Also compare everything with everything, as fsck does."),
+        typer.Option(
+            "--thorough", help="Also compare log, queues and index completely, as fsck does."
+        ),
     ] = False,
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,

@@ -44,7 +44,7 @@ def export(
             "-o",
             "--out",
             metavar="DIR",
-            help="A new or empty folder.",
+            help="A new or empty directory.",
             parser=arguments.local_folder,
             show_default=False,
         ),
@@ -65,7 +65,7 @@ def export(
         choice(
             BodyMode,
             "--body",
-            help="Bodies in CSV and JSON Lines; Parquet has the stored bytes, or none.",
+            help="How to write bodies to CSV and JSON Lines; Parquet holds them as stored, or none.",
             show_default="text",
         ),
     ] = None,
@@ -94,7 +94,8 @@ def export(
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
     if file_format == PartFormat.parquet and body not in (None, BodyMode.none):
         raise typer.BadParameter(
-            "Parquet holds bodies as they are stored, or none", param_hint="--body"
+            "Parquet holds bodies only as stored: omit this option, or use --body none",
+            param_hint="--body",
         )
     refuse_csv_safe(file_format.value, csv_safe)
     if file_format == PartFormat.parquet:
@@ -122,11 +123,11 @@ def export(
         else:
             _print_summary(report)
         if report.shortened_bodies:
+            places = ", ".join(map(str, report.shortened_at))
+            more = " ..." if report.shortened_bodies > len(report.shortened_at) else ""
             note(
-                f"{counted(report.shortened_bodies, 'body')} shortened to "
-                f"{report.max_body} bytes (--max-body writes more), of the messages at "
-                f"{', '.join(map(str, report.shortened_at))}"
-                f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
+                f"{counted(report.shortened_bodies, 'body')} shortened to {report.max_body} bytes "
+                f"(raise it with --max-body), of the messages at {places}{more}"
             )
         report_damage(report.damage)
         unknown.refuse()

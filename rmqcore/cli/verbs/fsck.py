@@ -42,7 +42,7 @@ def fsck(
             "--max-findings",
             metavar="N",
             parser=arguments.count_option,
-            help="Keep N findings of each kind; all are counted.",
+            help="List at most N findings of each kind; all are counted.",
         ),
     ] = 1000,
     commitlog: arguments.CommitLog = None,
@@ -138,7 +138,7 @@ def _print_group(
         for number, line in enumerate(folded(text, console.width - 4, inside=True)):
             console.print(f"{'    ' if number else '  '}{line}", soft_wrap=True)
     if count > SHOWN_A_KIND:
-        console.print(f"  ... and {count - min(SHOWN_A_KIND, len(kept))} more, see --json")
+        console.print(f"  ... and {count - min(SHOWN_A_KIND, len(kept))} more: --json lists them")
 
 
 def _print_loss(console: Console, report: FsckReport) -> None:

@@ -34,7 +34,7 @@ def get(
             "--offset",
             metavar="N",
             parser=arguments.offset_option,
-            help="Queue offset to begin at.",
+            help="Queue offset to start at.",
         ),
     ],
     max_messages: Annotated[
@@ -48,7 +48,7 @@ def get(
         typer.Option(
             "--tags",
             metavar="EXPR",
-            help="Only these tags: 'TagA || TagB', as a consumer subscribes.",
+            help="Only these tags, as in a consumer's subscription: 'TagA || TagB'.",
         ),
     ] = None,
     body: arguments.Body = None,

@@ -129,7 +129,7 @@ def _print_tables(
         console.print(_index_files(index_files))
     for what, more in (("queues", more_queues), ("index files", len(index_files) - MAX_ROWS)):
         if more > 0:
-            console.print(f"... and {more} more {what}: --json has all of them")
+            console.print(f"... and {more} more {what}: --json lists them")
 
 
 def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
@@ -150,7 +150,7 @@ def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
     rows |= {
         "consume queues": (f"{_counts(found)}, {human_bytes(found.consumequeue_bytes)} on disk"),
         "index": f"{counted(found.index_file_count, 'file')}, {human_bytes(found.index_bytes)} on disk",
-        "abort file": "there: in use, or not cleanly closed"
+        "abort file": "exists: in use, or not cleanly closed"
         if found.abort
         else "none: cleanly closed",
         "checkpoint": _checkpoint(found),
@@ -163,7 +163,7 @@ def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
 def _counts(found: StoreInfo) -> str:
     if found.queue_count is None or found.topic_count is None:
         return QUEUES_NOT_READ
-    return f"{found.queue_count:,} of {counted(found.topic_count, 'topic')}"
+    return f"{found.queue_count:,} in {counted(found.topic_count, 'topic')}"
 
 
 def _checkpoint(found: StoreInfo) -> str:

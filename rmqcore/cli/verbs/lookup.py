@@ -25,7 +25,7 @@ def lookup(
         str,
         typer.Argument(
             metavar="ID_OR_OFFSET",
-            help="Offset message id (32 or 56 hex digits) or CommitLog offset.",
+            help="The broker's message id (32 or 56 hex digits) or a CommitLog offset.",
         ),
     ],
     body: arguments.Body = None,
@@ -70,7 +70,7 @@ def lookup(
             return DAMAGED
         if by_id:
             say(
-                f"no message with the offset message id {id_or_offset}",
+                f"no message has the broker's message id {id_or_offset}",
                 f"if this is the client's id (UNIQ_KEY): rmqcore query {store} --topic TOPIC --key {id_or_offset}",
             )
         else:

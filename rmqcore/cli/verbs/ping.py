@@ -23,8 +23,11 @@ _seconds = number(
     f"a number of seconds from {LEAST_SECONDS} to {MOST_SECONDS}",
 )
 _HINTS = {
-    "full": "delete what else is on the disk, or let less be kept: fileReservedTime in broker.conf",
-    "failed": "look at the broker's log and at the disk, then start the broker again",
+    "full": (
+        "delete other files on the disk, or keep messages for a shorter time: fileReservedTime in "
+        "broker.conf"
+    ),
+    "failed": "check the broker's log and the disk, then restart the broker",
 }
 
 
@@ -70,8 +73,8 @@ def ping(
         return OK
     why = f" ({found.reason})" if found.reason else ""
     say(
-        f"{address} takes no messages: its store is {found.store}{why}",
-        _HINTS.get(found.store or "", "look at the broker's log"),
+        f"{address} refuses messages: its store is {found.store}{why}",
+        _HINTS.get(found.store or "", "see the broker's log"),
     )
     return FAILED
 

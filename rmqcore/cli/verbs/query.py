@@ -50,7 +50,9 @@ def query(
     ] = 32,
     index_type: Annotated[
         IndexType | None,
-        choice(IndexType, "--index-type", help="T: --key is a tag (indexed since 5.4.0)."),
+        choice(
+            IndexType, "--index-type", help="T: --key is a tag (RocketMQ indexes tags since 5.4.0)."
+        ),
     ] = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
@@ -114,7 +116,7 @@ def _tell_unasked(reader: StoreReader) -> bool:
     ]
     for name, why in found:
         say(
-            f"index/{name}: {why}; the answer may lack messages",
+            f"index/{name}: {why}; the result may be incomplete",
             "`rmqcore cat` with the same conditions reads the log instead",
         )
     return bool(found)

@@ -31,13 +31,13 @@ def rebuild(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="A new or empty folder.",
+            help="A new or empty directory.",
             show_default="STORE/rebuilt",
             parser=arguments.local_folder,
         ),
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Put the new folders in the place of the old.")
+        bool, typer.Option("--apply", help="Replace the old directories by the new ones.")
     ] = False,
     drop: arguments.Drop = None,
     config: arguments.BrokerConf = None,
@@ -81,7 +81,7 @@ def rebuild(
                 progress=progress,
             )
     except TargetNotEmptyError as error:
-        error.hint = "--out DIR names another folder, an empty or new one; nothing was changed"
+        error.hint = "choose a new or empty directory with --out DIR; nothing was changed"
         raise
     fields = {**report.as_dict(), "applied": apply}
     if wants_json(json):

@@ -43,10 +43,10 @@ from rmqcore.opening import open_by_mode
 def recover(
     store: arguments.Store,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Recover the store, and leave it cleanly closed.")
+        bool, typer.Option("--apply", help="Recover the store and close it cleanly.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="With --apply on a terminal: do not ask first.")
+        bool, typer.Option("--yes", help="With --apply on a terminal: do not ask for confirmation.")
     ] = False,
     deep: Annotated[
         bool,
@@ -109,8 +109,9 @@ def _broker_differs(settings: MessageStoreConfig) -> str | None:
     if not settings.duplication_enable:
         return None
     return (
-        "with duplicationEnable=true RocketMQ counts no record whose properties lack DUP_INFO: its start ends the log at the "
-        "first one that it reads, and cuts the queues there"
+        "with duplicationEnable=true RocketMQ rejects records without the property DUP_INFO: when "
+        "it starts, it ends the log at the first such record that it reads, and cuts the queues "
+        "there"
     )
 
 
@@ -171,7 +172,9 @@ def _note_holder(store: object, paths: StorePaths) -> bool:
     holder = lock_holder(paths.lock)
     if holder is not None:
         who = f"process {holder}" if holder else "another process"
-        note(f"{store} is in use by {who}: this is what would happen if that died now")
+        note(
+            f"{store} is in use by {who}: the plan shows what would happen if that process died now"
+        )
     return holder is not None
 
 
@@ -190,7 +193,7 @@ def _plan_rows(
 ) -> dict[str, str]:
     rows = {"last exit": "clean" if plan.clean_exit else "not clean: the abort file is there"}
     if plan.distrust:
-        rows["last exit"] = f"there is no abort file, but {plan.distrust}"
+        rows["last exit"] = f"the abort file is missing, but {plan.distrust}"
     if plan.scan is None or plan.start is None:
         rows["log"] = "there is no CommitLog file"
     else:
@@ -215,7 +218,7 @@ def _plan_rows(
     if plan.cut_bytes:
         rows["drops"] = dropped.text()
     if plan.cut.unused:
-        rows["will delete"] = f"{counted(len(plan.cut.unused), 'file')} made ahead, without content"
+        rows["will delete"] = f"{counted(len(plan.cut.unused), 'file')} preallocated and unused"
     rows["compared"] = (
         f"{counted(plan.comparison.compared_records, 'record')} with the queue entries"
     )
@@ -234,7 +237,9 @@ def _plan_rows(
         rows["misnamed"] = _misnamed_row(plan.comparison.misnamed)
         stay = plan.comparison.keeps_misnamed
         rows["misnamed"] += (
-            "\nthese entries stay" if stay else "\nthose at the end of a queue go, the others stay"
+            "\nthese entries are kept"
+            if stay
+            else "\nentries at the end of a queue are removed, the others are kept"
         )
     if plan.warnings:
         rows["warning"] = "\n".join(plan.warnings)
@@ -251,7 +256,7 @@ def _plan_rows(
 
 def _aside_row(found: InNoQueue) -> str:
     """Messages whose place another message has, by queue."""
-    lines = [f"{counted(found.count, 'message')}: another message has the place that they name"]
+    lines = [f"{counted(found.count, 'message')}: another message has their queue offset"]
     lines += [
         f"{printable(one.topic)} {one.queue_id}: {one.first_queue_offset} to {one.last_queue_offset}"
         f" (CommitLog offsets {one.first_phy_offset} to {one.last_phy_offset})"
@@ -275,7 +280,7 @@ def _index_row(index: IndexReport) -> str:
     if index.damage is not None:
         parts.append(index.damage)
     if index.removed_files:
-        parts.append(f"{counted(len(index.removed_files), 'file')} to be made again")
+        parts.append(f"{counted(len(index.removed_files), 'file')} to be rebuilt")
     return "\n".join(parts)
 
 

@@ -21,7 +21,8 @@ def salvage(
     log_only: Annotated[
         bool,
         typer.Option(
-            "--log-only", help="Look at the commitlog alone, also where STORE holds more."
+            "--log-only",
+            help="Read only the commitlog, even if STORE has queues, index and config.",
         ),
     ] = False,
     config: arguments.BrokerConf = None,

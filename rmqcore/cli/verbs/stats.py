@@ -37,7 +37,11 @@ class By(StrEnum):
 Rows = Annotated[
     int,
     typer.Option(
-        "-n", "--rows", metavar="N", parser=arguments.count_option, help="Show N rows of a table."
+        "-n",
+        "--rows",
+        metavar="N",
+        parser=arguments.count_option,
+        help="Show at most N rows of each table.",
     ),
 ]
 
@@ -46,7 +50,7 @@ def stats(
     store: arguments.AnyStore,
     by: Annotated[
         list[By] | None,
-        choice(By, "--by", help="Tell topics apart by this, too; may be given twice."),
+        choice(By, "--by", help="Also count by hour or queue; may be repeated."),
     ] = None,
     topics: arguments.Topics = None,
     queues: arguments.Queues = None,

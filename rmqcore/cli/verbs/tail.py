@@ -33,7 +33,7 @@ POLL_SECONDS = 0.2
 def tail(
     store: arguments.Store,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with messages as they are stored.")
+        bool, typer.Option("-f", "--follow", help="Continue with new messages as they are stored.")
     ] = False,
     lines: Annotated[
         int,
@@ -42,7 +42,7 @@ def tail(
             "--lines",
             metavar="N",
             parser=whole_number(0, INT_MAX),
-            help="Newest messages to begin with.",
+            help="Start with the N newest messages.",
         ),
     ] = 10,
     topics: arguments.Topics = None,
@@ -82,7 +82,8 @@ def tail(
     kind = output.kind
     if kind in BINARY:
         raise typer.BadParameter(
-            f"{kind} does not grow line by line: use table, jsonl or csv", param_hint="--format"
+            f"{kind} cannot be written message by message: use table, jsonl or csv",
+            param_hint="--format",
         )
     pattern = body_pattern(grep, regexp=regexp, ignore_case=ignore_case, kind=kind)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)

@@ -45,22 +45,22 @@ def top(
             "--count",
             metavar="N",
             parser=arguments.count_option,
-            help="End after N samples.",
-            show_default="go on until Ctrl-C",
+            help="Stop after N samples.",
+            show_default="continue until Ctrl-C",
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Print one sample, of one interval, and end.")
+        bool, typer.Option("--once", help="Print one sample, after one interval, and exit.")
     ] = False,
     sort: Annotated[
-        Sort, choice(Sort, "--sort", help="What the first topic has the most of; topic: by name.")
+        Sort, choice(Sort, "--sort", help="Sort topics by this, largest first; topic: by name.")
     ] = Sort.bytes,
     broker: Annotated[
         str | None,
         typer.Option(
             "--broker",
             metavar="H:P",
-            help="Show what this broker, which serves the store, says of its slaves or its master.",
+            help="Also show replication as reported by this broker, which serves the store.",
         ),
     ] = None,
     commitlog: arguments.CommitLog = None,

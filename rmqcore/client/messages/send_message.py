@@ -192,7 +192,7 @@ def one_batch(messages: Iterable[Message], ids: UniqueIds, *, max_message_size: 
         raise ValueError("a batch without messages")
     check_topic_for_send(topic)
     if topic.startswith(RETRY_PREFIX):
-        raise ValueError(f"topic {topic}: a batch does not go to a retry topic")
+        raise ValueError(f"topic {topic}: a batch cannot be sent to a retry topic")
     image = encode_batch(parts)
     if len(image) > max_message_size:
         raise _too_large(parts, max_message_size)

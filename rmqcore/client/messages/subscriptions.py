@@ -25,7 +25,9 @@ def subscription(topic: str, tags: str, now_ms: int) -> SubscriptionData:
         return SubscriptionData(topic, sub_version=now_ms)
     wanted = frozenset(tag for part in tags.split("||") if (tag := part.strip()))
     if not wanted:
-        raise ValueError(f"tags {tags[:200]!r} name no tag, expected 'TagA || TagB' or '*'")
+        raise ValueError(
+            f"tags {tags[:200]!r} do not contain a tag, expected 'TagA || TagB' or '*'"
+        )
     codes = frozenset(java_hash(tag) for tag in wanted)
     return SubscriptionData(topic, tags, wanted, codes, now_ms)
 

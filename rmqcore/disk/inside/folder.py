@@ -273,7 +273,7 @@ def _steps(place: str) -> list[str]:
     steps = place.split("/")
     if any(name in ("", ".", "..") or "\0" in name for name in steps):
         raise StoreFormatError(
-            f"{place!r} is no place inside a folder, expected names with / between them"
+            f"{place!r} is not a path inside a directory, expected names separated by /"
         )
     return steps
 
@@ -296,7 +296,7 @@ def _remove(above: Descriptor, name: str, path: Path, device: int, depth: int) -
     if status.st_dev != device:
         raise StoreError(f"{path}: another file system is mounted here, and is not deleted")
     if depth > MOST_DEEP:
-        raise StoreError(f"{path}: more than {MOST_DEEP} directories lie in each other")
+        raise StoreError(f"{path}: more than {MOST_DEEP} nested directories")
     inside = open_folder_in(above, name, path)
     while True:
         with os.scandir(inside.fileno()) as found:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import HOW_TO_FOLLOW, LinkError
 
-RULE = "in a store links are followed only where you name them"
+RULE = "links inside a store are followed only if you allow it"
 
 
 def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
@@ -23,7 +23,7 @@ def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
     """
     text = os.fspath(path)
     target = os.readlink(text)
-    where = "" if os.path.exists(text) else ", where nothing is"
+    where = "" if os.path.exists(text) else ", which does not exist"
     return LinkError(errno.ELOOP, f"a link to {target}{where}; {RULE}{how}", text)
 
 

@@ -91,7 +91,7 @@ class DirectoryLock:
 
     def _check_not_held_here(self, identity: _Identity) -> None:
         if identity in _held:
-            raise StoreLockedError(f"{self._name} is open already in this process ({os.getpid()})")
+            raise StoreLockedError(f"{self._name} is already open in this process ({os.getpid()})")
 
     def _take(self, directory_fd: int) -> None:
         """Lock the directory that is open."""
@@ -118,7 +118,7 @@ class DirectoryLock:
         """
         status = os.stat(self.directory)
         if self.held and (status.st_dev, status.st_ino) != self._identity:
-            why = "another directory lies here than when the store was opened"
+            why = "the directory was replaced since the store was opened"
             raise OSError(errno.ESTALE, why, os.fspath(self.directory))
 
     def release(self) -> None:

@@ -125,7 +125,7 @@ class CleanRules:
         for what, ratio in (("CommitLog", use.log), ("queues", use.queues)):
             if ratio > self.warning:
                 return (
-                    f"the disk of the {what} is used by {ratio:.0%}, more than {self.warning:.0%} "
+                    f"the disk of the {what} is {ratio:.0%} full, more than {self.warning:.0%} "
                     "(disk_space_warning_level_ratio)"
                 )
             if ratio > self.forced:

@@ -144,7 +144,7 @@ def _copy_aside(part: LogPart, folder: Folder) -> str:
             elif not _same(source, part, folder, name):
                 continue
             return os.fspath(folder.path / name)
-    raise AssertionError("names never end")
+    raise AssertionError("unlimited names")
 
 
 def _copy(source: int, part: LogPart, folder: Folder, name: str) -> None:

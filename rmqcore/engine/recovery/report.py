@@ -133,8 +133,9 @@ class RecoveryReport(Report):
             lines.append(f"cut {self.cut_bytes} bytes, kept in {', '.join(self.cut_files)}")
         if self.healed_entries or self.filled_entries or self.truncated_entries:
             lines.append(
-                f"queues: {self.healed_entries} entries made right in {len(self.healed_queues)} queues, "
-                f"{self.filled_entries} places filled, {self.truncated_entries} entries taken away"
+                f"queues: {self.healed_entries} entries corrected in {len(self.healed_queues)} "
+                f"queues, {self.filled_entries} fillers written, {self.truncated_entries} entries "
+                "removed"
             )
         if self.index.damage:
             lines.append(
@@ -142,7 +143,8 @@ class RecoveryReport(Report):
             )
         if self.aside.count:
             lines.append(
-                f"{self.aside.count} messages are in no queue: another record has their place"
+                f"{self.aside.count} messages are in no queue: another record has their queue "
+                "offset"
             )
         return "\n".join([*lines, *self.heal_reasons, *self.warnings, *map(str, self.misnamed)])
 

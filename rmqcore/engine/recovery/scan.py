@@ -66,7 +66,7 @@ class ScanStop:
         if self.reason == BLANK_LAST:
             return "the last file is full"
         if self.reason == CALLER:
-            return "the log was to end there"
+            return "the end that was requested"
         return f"{self.field} is {self.found}, expected {self.expected}"
 
 

@@ -250,7 +250,7 @@ class StoreState:
         """Raise StoreFailedError when the store has failed."""
         if self.failure is not None:
             raise StoreFailedError(
-                f"{self.root}: {self.failure}; nothing is written any more"
+                f"{self.root}: {self.failure}; the store refuses writes until it is opened again"
             ) from self.failure
 
     # ---- closed

@@ -121,9 +121,13 @@ def _refuse_dledger(paths: StorePaths) -> None:
     for kind in find_kinds(paths):
         if kind.name == "dledger":
             error = StoreFormatError(
-                f"{paths.location}: {kind.sentence}: {kind.place}; a backup does not copy such a log"
+                f"{paths.location}: {kind.sentence}: {kind.place}; backup does not support this "
+                "kind of log"
             )
-            error.hint = "stop the broker and copy the whole directory; or make an ordinary store: rmqcore salvage STORE OUT"
+            error.hint = (
+                "stop the broker and copy the whole directory, or make an ordinary store first: "
+                "rmqcore salvage STORE OUT"
+            )
             raise error
 
 
@@ -135,7 +139,7 @@ def _run(
     manifest = load_manifest(dest)
     if manifest is None:
         if set(dest.names()) - set(OWN):
-            raise TargetNotEmptyError(f"{dest.path} is not empty, and holds no backup")
+            raise TargetNotEmptyError(f"{dest.path} is not empty and is not a backup")
         manifest = Manifest()
     settings = found_config(paths, config)
     own = StorePaths(dest.path)
@@ -143,7 +147,7 @@ def _run(
         if manifest.watermark_phy_offset < 0:
             manifest.save(dest)  # so that a run that is refused below may be repeated
         dest.make(STAGING, exist_ok=True)
-        lock = stack.enter_context(DirectoryLock(dest.path / STAGING, "a backup is under way"))
+        lock = stack.enter_context(DirectoryLock(dest.path / STAGING, "another backup is running"))
         with StoreLocks(own), _nothing_left_of_a_refused_run(dest):
             copy = StoreCopy(paths, dest, manifest, options)
             copied = copy.run()

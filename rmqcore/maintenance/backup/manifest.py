@@ -95,7 +95,8 @@ def load_manifest(dest: Folder) -> Manifest | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         pass  # as one with another CRC
     raise StoreFormatError(
-        f"{dest.path / NAME}: no manifest of a backup that this release reads: give another destination"
+        f"{dest.path / NAME}: not a backup manifest that this release can read: choose another "
+        "destination"
     )
 
 

@@ -272,8 +272,9 @@ def _check_no_hole(dest: Folder, manifest: Manifest, begin: int) -> None:
     """Check that a log that begins at an offset goes on where a copy ends, which keeps what it has."""
     if 0 <= manifest.watermark_phy_offset < begin:
         raise OtherStoreError(
-            f"the store's log begins at {begin}, behind the end of the backup {dest.path} at {manifest.watermark_phy_offset}: "
-            "with what is kept it would have a hole; leave out --keep (keep_deleted), or give another destination"
+            f"the store's log starts at {begin}, behind the end of the backup {dest.path} at "
+            f"{manifest.watermark_phy_offset}: with the kept files it would have a gap; omit "
+            "--keep (keep_deleted), or choose another destination"
         )
 
 

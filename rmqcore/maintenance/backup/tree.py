@@ -72,7 +72,7 @@ def directories(
 ) -> Iterator[Directory]:
     """Yield a directory and all below it; an entry that is neither file nor directory is noted."""
     if depth > MOST_DEEP:
-        raise StoreError(f"{folder.path}: more than {MOST_DEEP} directories lie in each other")
+        raise StoreError(f"{folder.path}: more than {MOST_DEEP} nested directories")
     files: list[str] = []
     below: list[str] = []
     for name in folder.names():

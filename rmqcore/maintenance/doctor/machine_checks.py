@@ -35,7 +35,7 @@ def check_owners(patient: Patient) -> Iterator[Diagnosis]:
                 )
             )
         elif not os.access(path, os.R_OK | os.W_OK, follow_symlinks=False):
-            odd.append(Evidence(patient.shown(path), "this user may not read and write it", "both"))
+            odd.append(Evidence(patient.shown(path), "this user cannot read and write it", "both"))
     if odd:
         yield patient.diagnosis("owners", odd)
 

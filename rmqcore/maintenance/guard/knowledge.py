@@ -139,12 +139,15 @@ def check_drop(losses: Losses, where: str, drop: int | None) -> None:
     """
     if losses.count in (0, drop):
         return
-    agreed = f" (agreed to: {drop})" if drop else ""
+    agreed = f" (accepted: {drop})" if drop else ""
     error = KnowsLessError(
         f"{where}: {losses.count} entries would be lost{agreed}: {losses}; nothing was changed",
         losses.count,
     )
-    error.hint = f"{KnowsLessError.hint}; --drop {losses.count} (Python: drop={losses.count}) continues without them"
+    error.hint = (
+        f"{KnowsLessError.hint}; --drop {losses.count} (Python: drop={losses.count}) accepts the "
+        "loss"
+    )
     raise error
 
 

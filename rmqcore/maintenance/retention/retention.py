@@ -170,10 +170,13 @@ def _notes(
         )
     times = [facts.last.last_ms for facts in log.files if facts.last is not None]
     if any(other < one for one, other in pairwise(times)):
-        yield "store times step back in the log: a clock was set back, and the write rate is not sure"
+        yield (
+            "store times decrease in the log: the clock was set back, and the write rate is "
+            "uncertain"
+        )
     if times and now_ms - times[-1] > RESTS_MS:
         hours = (now_ms - times[-1]) / HOUR_MS
-        yield f"the newest message is {hours:,.0f} hours old: the rate is that of the time before it"
+        yield f"the newest message is {hours:,.0f} hours old: the rate was measured before it"
     elif times and times[-1] > now_ms + RESTS_MS:
         yield "the newest message was stored in the future: a clock is, or was, wrong"
     yield from offsets.problems

@@ -141,7 +141,7 @@ class _Contested:
                     return
                 run = _part(run, end, run.end)
         if self.kept and self._is_too_far(run):
-            self._put_aside(run, "the log has no room for the messages before it")
+            self._put_aside(run, "the log is too short for the messages before it")
             return
         self.kept.append(run)
 
@@ -167,9 +167,7 @@ class _Contested:
         while self.kept and self.kept[-1].end > to:
             last = self.kept.pop()
             begin = max(last.first, to)
-            self._put_aside(
-                _part(last, begin, last.end), "a later record has its place in the queue"
-            )
+            self._put_aside(_part(last, begin, last.end), "a later record has its queue offset")
             if begin > last.first:
                 self.kept.append(_part(last, last.first, begin))
 

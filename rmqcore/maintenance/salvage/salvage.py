@@ -108,9 +108,7 @@ def salvage(
     check_apart(paths, target_path)
     files = list_log_files(paths)
     if not files:
-        raise StoreFormatError(
-            f"{paths.commitlog} has no file of a CommitLog: nothing can be saved"
-        )
+        raise StoreFormatError(f"{paths.commitlog} has no CommitLog file: nothing can be saved")
     settings = _settings(paths, config, files)
     if for_version is not None:
         settings = settings.changed(for_version=for_version)
@@ -239,7 +237,8 @@ class _Salvage:
         if built.damage:
             found = built.damage[0]
             raise StoreError(
-                f"{self._paths.commitlog}: the log changed while it was read, at {found.start_phy_offset}: run the salvage again"
+                f"{self._paths.commitlog}: the log changed while it was read, at "
+                f"{found.start_phy_offset}: run salvage again"
             )
         return built
 

@@ -156,7 +156,7 @@ def export(
     )
     asked: dict[str, Any] = {"verify_crc": verify_crc, "progress": progress}
     if file_format == "parquet" and body not in (None, "none"):
-        raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
+        raise ValueError(f"body {body!r}: Parquet holds bodies only as stored, or no bodies")
     began = time.monotonic()
     shortened = ShortenedBodies()
     with (
@@ -215,9 +215,7 @@ def _reader_of(
     """Yield the reader itself, or one that is closed at the end."""
     if isinstance(store, StoreReader):
         if storage_options:
-            raise ValueError(
-                "storage_options are given, and the store is open: rmqcore.read takes them"
-            )
+            raise ValueError("the store is already open: pass storage_options to rmqcore.read")
         yield store
         return
     with read(store, storage_options=storage_options) as reader:

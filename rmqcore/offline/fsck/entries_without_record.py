@@ -131,7 +131,10 @@ class EntryCheck:
             wanted &= ~damaged
         for at in np.flatnonzero(wanted).tolist():
             if self._bad >= MOST_BAD:
-                message = f"entries from queue offset {offsets[at]} on were not looked at: too many were wrong"
+                message = (
+                    f"entries from queue offset {offsets[at]} on were not checked: too many were "
+                    "wrong"
+                )
                 self._findings.add("cq_entry", WARNING, state.path, message)
                 return
             self._look(state, int(offsets[at]), entries[at])
@@ -225,7 +228,7 @@ class EntryCheck:
             place["tags_code"] = view.tags_code
         field = next((name for name in own if own[name] != place[name]), None)
         if field is None and not has_queue_entry(view.sys_flag):
-            return "sys_flag", "a message that consumers get", f"{view.sys_flag}: {NOT_SERVED}"
+            return "sys_flag", "a message for consumers", f"{view.sys_flag}: {NOT_SERVED}"
         return None if field is None else (field, str(own[field]), str(place[field]))
 
 

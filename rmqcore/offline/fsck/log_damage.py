@@ -161,7 +161,10 @@ class DamageAudit:
             severity = WARNING
             if damaged.field == "MAGIC" and self._is_stale(damaged.start_phy_offset):
                 severity = INFO
-                what = f"{size} stale bytes behind the last record of a store that was cleanly closed; a broker writes over them"
+                what = (
+                    f"{size} stale bytes behind the last record of a cleanly closed store; a "
+                    "broker overwrites them"
+                )
         elif kind == "short_file":
             kind = "file_size"
         elif kind == "record" and damaged.field == "PHYSICALOFFSET":
@@ -185,8 +188,8 @@ def _sentence(damaged: DamageRange, size: int) -> str:
     what = {
         "crc": "a record's body fails its CRC",
         "torn_tail": f"{size} bytes behind the last sound record; a broker start cuts them",
-        "missing_file": f"no file holds the {size} bytes from here on",
+        "missing_file": f"the {size} bytes from here on are in no file",
         "short_file": f"the file lacks {size} bytes",
         "unreadable": f"{size} bytes could not be read",
-    }.get(damaged.kind, f"{size} bytes are no sound record")
+    }.get(damaged.kind, f"{size} bytes are not a sound record")
     return f"{what} ({damaged.field} is {damaged.found}, expected {damaged.expected})"

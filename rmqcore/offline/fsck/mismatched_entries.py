@@ -76,14 +76,14 @@ class WrongEntries:
                 kind = "cq_missing"
                 if self._was_made_again(state, wanted[name]):
                     severity = WARNING
-                    message += ": the queue was deleted and made again"
+                    message += ": the queue was deleted and recreated"
                 else:
                     message += ": two records have this queue offset, and this one is in no queue"
         elif name == "tags_code" and self._may_be_other_levels(
             state, np.array([wanted[name], found]), batch.store_timestamp_ms[row]
         ):
             severity = WARNING
-            message += "; the broker's messageDelayLevel may not be the default"
+            message += "; the broker's messageDelayLevel may differ from the default"
         self._findings.add(
             kind,
             severity,

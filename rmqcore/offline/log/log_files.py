@@ -152,7 +152,8 @@ def check_one_log(paths: StorePaths) -> None:
         if any(map(is_log_file, names)) and os.path.realpath(directory) not in named:
             where = ", ".join(map(str, paths.commitlogs))
             raise ValueError(
-                f"{directory} has files of a CommitLog, and by the config it is {where}: say which one is meant (commitlog)"
+                f"{directory} has CommitLog files, but the config names {where}: choose one with "
+                "commitlog"
             )
 
 

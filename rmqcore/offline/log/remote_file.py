@@ -209,7 +209,7 @@ class RemoteBytes(LogBytes):
                 continue
             if len(data) == count:
                 return data
-            self._look_why(pos, count, EOFError(f"only {len(data)} of {count} bytes came"))
+            self._look_why(pos, count, EOFError(f"only {len(data)} of {count} bytes were returned"))
         return b""
 
     def _look_why(self, pos: int, count: int, error: Exception) -> None:

@@ -151,19 +151,19 @@ def split_uri(uri: str, options: Options) -> tuple[RemoteFilesystem, str]:
     """
     match = _URI.fullmatch(uri)
     if match is None:
-        raise ValueError(f"{redact(uri, options)} is no URI")
+        raise ValueError(f"{redact(uri, options)} is not a URI")
     scheme = match["scheme"].lower()
     fsspec = uses_fsspec(scheme, options)
     scheme = scheme if fsspec else ALIASES.get(scheme, scheme)
     host, more = match["host"], dict(parse_qsl(match["query"] or ""))
     user, _, secret = host.rpartition("@")[0].partition(":")
     if secret and (fsspec or scheme != "s3"):
-        raise ValueError(f"{scheme}://: give what is secret as an option storage.*, not in the URI")
+        raise ValueError(f"{scheme}://: pass secrets as options storage.*, not in the URI")
     if secret:
         host = host.rpartition("@")[2]
         more |= {"access_key": unquote(user), "secret_key": unquote(secret)}
     if scheme in PATH_HAS_AUTHORITY and not host:
-        raise ValueError(f"{scheme}:// names no bucket: {scheme}://BUCKET/PATH")
+        raise ValueError(f"{scheme}:// lacks the bucket: {scheme}://BUCKET/PATH")
     merged = tuple(sorted((more | dict(options)).items()))
     parse_options(scheme, merged)
     return RemoteFilesystem(f"{scheme}://{host}", merged), (match["path"] or "").rstrip("/")
@@ -201,7 +201,7 @@ def _connect_fsspec(base: str, given: dict[str, Any]) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         scheme = base.partition("://")[0]
-        raise ImportError(f"{scheme}:// by fsspec needs fsspec: pip install fsspec") from None
+        raise ImportError(f"{scheme}:// needs fsspec: pip install fsspec") from None
     system, prefix = url_to_fs(base + "/", **given)
     return fs.PyFileSystem(fs.FSSpecHandler(system)), prefix.rstrip("/")
 

@@ -123,12 +123,12 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
         if name not in known:
             near = nearest(name, known)
             hint = _choices(known) if near is None else f"did you mean storage.{near}?"
-            raise ValueError(f"storage.{name} is no option of {scheme}://: {hint}")
+            raise ValueError(f"storage.{name} is not an option of {scheme}://: {hint}")
         try:
             parsed[name] = known[name](str(text))
         except ValueError as error:
             why = "" if is_secret(name) else f": {error}"
-            raise ValueError(f"storage.{name} cannot be read as its type{why}") from None
+            raise ValueError(f"storage.{name} has the wrong type{why}") from None
     return parsed
 
 
@@ -142,7 +142,7 @@ def uses_fsspec(scheme: str, options: Options) -> bool:
     """
     kind = dict(options).get("filesystem", "")
     if kind not in ("", "fsspec"):
-        raise ValueError(f"storage.filesystem is {kind!r}; only fsspec can be asked for")
+        raise ValueError(f"storage.filesystem is {kind!r}; expected fsspec")
     return kind == "fsspec" or scheme not in OF_PYARROW
 
 
@@ -161,4 +161,8 @@ def is_secret(name: str) -> bool:
 
 def _choices(known: Iterable[str]) -> str:
     names = ", ".join(known)
-    return f"it has {names}" if names else "it has none; give storage.filesystem=fsspec for another"
+    return (
+        f"its options are {names}"
+        if names
+        else "it has no options; storage.filesystem=fsspec chooses another implementation"
+    )

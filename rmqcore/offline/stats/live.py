@@ -170,7 +170,7 @@ class LiveStats:
             counts = self._count()
             files = self._reader.log_files()
         if not files:
-            problems.append(f"no file of the log is there now: {self._reader.paths.commitlog}")
+            problems.append(f"the log has no files now: {self._reader.paths.commitlog}")
         now = self._clock()
         seconds, self._last = max(now - self._last, 1e-6), now
         self._samples.append((seconds, counts))

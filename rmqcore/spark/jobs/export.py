@@ -295,7 +295,7 @@ def table_columns(options: SourceOptions, body: str | None) -> tuple[Column, ...
         Those by which rows are partitioned are not among them, or `body` is something else than "none".
     """
     if body not in (None, "none"):
-        raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
+        raise ValueError(f"body {body!r}: Parquet holds bodies only as stored, or no bodies")
     columns = columns_of(options)
     names = {column.name for column in columns}
     lacking = [name for name in PARTITIONED_BY if name not in names]

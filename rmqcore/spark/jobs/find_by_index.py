@@ -106,23 +106,24 @@ def _check_index(
     files: list[LogFile],
 ) -> None:
     """Raise when the index is missing or broken: its empty answer would not mean that no message is there."""
-    advice = "without useIndex the log itself is read"
+    advice = "omit useIndex to search the log itself"
     if not any(reader.header.index_count > 1 for reader in readers):
         if files and record_at(files, files[0].file_from_offset) is not None:
             raise StoreError(
-                f"{store.root}/index has no entries, and the log has messages: {advice}"
+                f"{store.root}/index has no entries, but the log has messages: {advice}"
             )
         return
     if not topics:
         raise StoreError(
-            f"{store.root}/consumequeue names no topic, and the index knows keys only together with theirs: give the topics, "
-            f"or {advice}"
+            f"{store.root}/consumequeue has no topics, and index keys include the topic: name the "
+            f"topics, or {advice}"
         )
     for reader in readers:
         if reader.slot_count is None and reader.header.index_count > 1:
             raise StoreError(
-                f"{store.root}/index/{reader.path.name} is damaged: its header says {reader.header.index_count} entries, and in "
-                f"{reader.size} bytes no number of hash slots fits them; {advice}"
+                f"{store.root}/index/{reader.path.name} is damaged: its header says "
+                f"{reader.header.index_count} entries, and in {reader.size} bytes no possible "
+                f"number of hash slots fits them; {advice}"
             )
 
 

@@ -110,7 +110,7 @@ class IndexRead(TableRead):
 def _slot_count(reader: IndexFileReader) -> int:
     if reader.slot_count is None:
         raise CorruptIndexError(
-            f"index/{reader.path.name}", 0, "number of slots", "told by the file", "not to be found"
+            f"index/{reader.path.name}", 0, "number of slots", "readable from the file", "unknown"
         )
     return reader.slot_count
 

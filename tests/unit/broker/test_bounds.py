@@ -101,7 +101,7 @@ def test_groups_have_a_bound(served: ServedBroker, monkeypatch: pytest.MonkeyPat
     assert table.find("first") is not None
     assert table.find("second") is None
     table.update(SubscriptionGroupConfig("first", consume_enable=False))
-    with pytest.raises(ValueError, match="groups, at most"):
+    with pytest.raises(ValueError, match="groups, the limit is"):
         table.update(SubscriptionGroupConfig("second"))
 
 
@@ -112,7 +112,7 @@ def test_topics_have_a_bound(served: ServedBroker, monkeypatch: pytest.MonkeyPat
     table.create_for_send_back("new", 1, 6, 0, got.append)
     assert got == [None]
     table.update(TopicConfig("t", 8, 8))
-    with pytest.raises(ValueError, match="topics, at most"):
+    with pytest.raises(ValueError, match="topics, the limit is"):
         table.update(TopicConfig("new"))
 
 

@@ -79,9 +79,7 @@ def test_the_next_line_says_how_many_were_left_out(log: logging.Logger, clock: C
         if number == MOST_LINES + 5:
             clock.now += 1
         log.info("line %d", number)
-    assert lines(log)[MOST_LINES] == (
-        f"line {MOST_LINES + 5} (5 more lines like this were left out)"
-    )
+    assert lines(log)[MOST_LINES] == (f"line {MOST_LINES + 5} (5 similar lines were not logged)")
     assert lines(log)[-1] == f"line {2 * MOST_LINES - 1}"
 
 

@@ -145,7 +145,7 @@ def test_a_verb_that_is_none(rmqcore: Run, word: str, meant: str) -> None:
     done = rmqcore(word, "STORE")
     assert (done.code, done.out) == (64, b"")
     assert done.err == (
-        f"Error: {word!r} is no verb of rmqcore{meant}\nHint: `rmqcore --help` lists the verbs\n"
+        f"Error: unknown command {word!r}{meant}\nHint: `rmqcore --help` lists the commands\n"
     )
 
 

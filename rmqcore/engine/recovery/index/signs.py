@@ -121,7 +121,7 @@ def places_proven(config: MessageStoreConfig) -> bool:
 
 
 def _missing(keyed: int) -> str:
-    return f"index: no file has the keys of the message at {keyed}"
+    return f"index: no file covers the keys of the message at {keyed}"
 
 
 def _size_sign(
@@ -159,7 +159,9 @@ def _header_sign(file: IndexFile, end_before: int | None) -> str | None:
     if header.index_count <= 1:
         # The next file begins with the end of the file before, until it has an entry.
         return (
-            None if begin == end and end_before in (None, end) else f"has no entry, ends at {end}"
+            None
+            if begin == end and end_before in (None, end)
+            else f"has no entries, but ends at {end}"
         )
     if end_before is not None and begin < end_before:
         return f"beginPhyOffset is {begin}, the file before ends at {end_before}"

@@ -131,7 +131,7 @@ def test_a_disk_that_cannot_be_asked(store: Path, monkeypatch: pytest.MonkeyPatc
     assert gone(report)[0] == (2, "disk")
     assert not any(level.never or level.reached_at_ms for level in report.present.levels)
     assert [disk.used_percent for disk in report.disks] == [-1]
-    assert "cannot be asked" in " ".join(report.notes)
+    assert "cannot be measured" in " ".join(report.notes)
 
 
 def test_what_if(store: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_if(store: Path) -> None:
     [
         ({"fileReservTime": "3"}, "did you mean fileReservedTime"),
         ({"file_reserved_tim": "3"}, "did you mean file_reserved_time"),
-        ({"flushDiskType": "SYNC_FLUSH"}, "no setting of this name has a say"),
+        ({"flushDiskType": "SYNC_FLUSH"}, "no setting of this name affects cleaning"),
         ({"deleteWhen": "25"}, "^deleteWhen: expected hours of the day"),
         ({"delete_when": "25"}, "^delete_when: expected hours of the day"),
         ({"deleteWhen": "noon"}, "expected hours of the day"),
@@ -248,7 +248,7 @@ def test_a_torn_file_of_offsets_has_a_backup(store: Path) -> None:
     (store / "config" / "consumerOffset.json").write_text('{"offsetTable":{"T0@sl')
     report = ask(store)
     assert [row.group for row in report.present.groups] == ["slow"]
-    assert any("consumerOffset.json.bak was read instead" in note for note in report.notes)
+    assert any("read consumerOffset.json.bak instead" in note for note in report.notes)
 
 
 def test_an_empty_store(tmp_path: Path) -> None:

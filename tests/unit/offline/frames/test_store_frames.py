@@ -141,7 +141,7 @@ def test_wrong_columns_are_told(reader: StoreReader, method: str) -> None:
         getattr(reader, method)(["topc", "tags", "Store_time"])
     with pytest.raises(ValueError, match=r"there is no \['topic'\] .*; there are"):
         getattr(reader, method)([["topic"]])
-    with pytest.raises(ValueError, match="a name is given twice"):
+    with pytest.raises(ValueError, match="a name is repeated"):
         getattr(reader, method)(["store_timestamp", "store_timestamp"])
     with pytest.raises(TypeError, match="got the str 'topic'"):
         getattr(reader, method)("topic")
