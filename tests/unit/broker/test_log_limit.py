@@ -53,7 +53,7 @@ def test_a_long_line_is_shortened(log: logging.Logger) -> None:
     log.warning("topic %s is not there", "x" * 60_000)
     log.warning("settings %s", {"x" * 60_000: 1})
     name, table = lines(log)
-    assert name == f"topic {'x' * MOST_NAME}... (60,000 letters) is not there"
+    assert name == f"topic {'x' * MOST_NAME}... (60,000 characters) is not there"
     assert len(table) < MOST_LETTERS + 50
 
 

@@ -146,7 +146,7 @@ def test_a_promoted_slave_delivers_what_was_delayed(tmp_path: Path) -> None:
 
 
 def test_a_master_that_answers_a_part_deletes_nothing() -> None:
-    with pytest.raises(ValueError, match="totalTopicNum is 3, and 2 came"):
+    with pytest.raises(ValueError, match="totalTopicNum is 3, received 2"):
         master_broker.check_whole(
             RemotingCommand(0, ext_fields={"totalTopicNum": "3"}), "totalTopicNum", 2
         )

@@ -81,7 +81,7 @@ def test_a_text_has_to_be_a_number_of_the_same_type() -> None:
         ("a = 1 AND", "@9, near 'a = 1 AND': found 'the end', expected a value"),
         ("a = 1 AND 5", "@10, near 'a = 1 AND 5': found 'a value', expected a condition"),
         ("a = #", "@4, near 'a = #': found '#', expected a word"),
-        ("a > 'x'", "@2, near \"a > 'x'\": found 'a text or a condition', expected numbers"),
+        ("a > 'x'", "@2, near \"a > 'x'\": found 'a text or a condition', expected a number"),
         ("a IN (1)", "@6, near 'a IN (1)': found '1', expected a text in quotes"),
         ("(a = 1", "@6, near '(a = 1': found 'the end', expected )"),
         ("a BETWEEN 2 AND 1", "found '2 AND 1', expected the lower bound before the upper bound"),

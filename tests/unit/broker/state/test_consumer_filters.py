@@ -128,7 +128,7 @@ def test_an_expression_that_is_none_is_left_out(home: Home) -> None:
     assert good.client_version == 7
     told = [
         f"{FILE}: the {kind} filter {text!r} of group {group} for topic t does not compile. It is "
-        "left out."
+        "skipped."
         for group, kind, text in (("bad", SQL92, "a >"), ("odd", "LUA", "a > 1"))
     ]
     assert home.files.problems == told
