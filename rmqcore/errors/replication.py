@@ -51,9 +51,9 @@ class LogsPartedError(StoreError):
 
     code = "LOGS_PARTED"
     hint = (
-        "`rmqcore diff A B` on copies of the two stores shows the messages that only one has; "
-        "`rmqcore serve STORE --role SLAVE ... --truncate-to-master` moves those of the slave to "
-        "STORE/cut/, and then follows"
+        "`rmqcore diff A B` on copies shows the messages that only one store has; `rmqcore serve "
+        "STORE --role SLAVE ... --truncate-to-master` moves the slave's to STORE/cut/, then "
+        "follows"
     )
 
     def __init__(self, phy_offset: int, slave_end: int, master_end: int, reason: str) -> None:

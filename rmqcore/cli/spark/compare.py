@@ -22,10 +22,10 @@ def compare(
 ) -> int:
     """Compare the CommitLogs of two stores byte by byte.
 
-    They may be a master's and its slave's. Names the ranges of CommitLog offsets in which a store has nothing,
-    damage, or other records.
+    The stores may be a master's and its slave's. Prints the ranges of CommitLog offsets where one store has no
+    bytes, damage, or other records.
 
-    Exit code 2: they differ.
+    Exit code 2: the logs differ.
 
     Example:
       rmqcore spark compare /data/store /data/slave

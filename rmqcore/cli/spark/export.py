@@ -52,9 +52,9 @@ def export_parquet(
 ) -> int:
     """Write Parquet, by topic and day.
 
-    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet. No file appears under these names before
-    all are written, then DIR/_SUCCESS. After an interruption the same command goes on with the splits that it
-    had finished. Exit code 2: something is damaged; stderr says where.
+    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet. They get these names once all are written;
+    then DIR/_SUCCESS is created. After an interruption, the same command continues with the splits that it had
+    finished. Exit code 2: the store is damaged; stderr names the ranges.
 
     Example:
       rmqcore spark export-parquet /data/store -o /data/parquet

@@ -52,9 +52,9 @@ def find(
         choice(BodyMode, "--body", help="How to show bodies: text, base64, SHA-256, or none."),
     ] = BodyMode.text,
 ) -> int:
-    """Show messages by key or id, of all stores.
+    """Find messages by key or id in all stores.
 
-    An offset message id is looked up at its place; for other ids, and keys, the stores are read.
+    A broker's message id is looked up at its offset; for other ids, and for keys, the stores are read.
 
     Example:
       rmqcore spark find /data/store --id 7F00000100002A9F0000000000012F3C

@@ -51,10 +51,11 @@ def export_table(
         bool, typer.Option("--overwrite", help="Replace the table by this run's rows.")
     ] = False,
 ) -> int:
-    """Add the messages that are new to a table.
+    """Add new messages to a table.
 
-    Run it every hour. The table keeps how far it has each store, and gets rows and that in one commit: each
-    message is there once, whoever was killed. Exit code 2: something is damaged or missing; stderr says where.
+    Run it every hour. The table records how far it has each store, in the same commit as the rows, so each
+    message is in the table once, even if a run is killed. Exit code 2: the store is damaged or incomplete; stderr
+    names the ranges.
 
     Example:
       rmqcore spark export-table /data/store -o /data/table
@@ -109,7 +110,7 @@ def compact(
 ) -> int:
     """Rewrite the small files of a table as larger ones.
 
-    It is a Parquet table that export-table made: the same rows, in files of the target size.
+    The table is a Parquet table made by export-table. It keeps the same rows, in files of the target size.
 
     Example:
       rmqcore spark compact /data/table

@@ -65,12 +65,12 @@ def backup(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Copy a store that may be in use; again, only what is new.
+    """Copy a store in use; later runs copy only new data.
 
-    The store is only read, and its lock is not taken. DEST is then a store of its own, cleanly
-    closed: it has every message before the watermark. To restore, copy DEST back.
+    The store is only read, and its lock is not taken. DEST becomes a separate, cleanly closed store with every
+    message before the watermark. To restore, copy DEST back.
 
-    Exit code 2: fsck finds damage in the copy, or the copy is as after a crash.
+    Exit code 2: fsck found damage in the copy, or the copy was not cleanly closed.
 
     Example:
       rmqcore backup /data/store /data/backup

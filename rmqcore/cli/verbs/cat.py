@@ -92,10 +92,10 @@ def cat(
 ) -> int:
     """Print messages in the order in which they are stored.
 
-    All filters that are given must hold. Damage is skipped and listed on stderr; the exit code is 2 then.
-    For a topic that the store does not have it is 1.
+    A message must match all filters. Damage is skipped and listed on stderr, and the exit code is 2. For an
+    unknown topic the exit code is 1.
 
-    Tables and templates show compressed bodies unpacked, the other formats as they are stored.
+    Tables and templates show decompressed bodies, the other formats show them as stored.
 
     Example:
       rmqcore cat /data/store --topic Orders --key ORDER_1

@@ -33,13 +33,12 @@ def convert(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Make queue files of a store with RocksDB queues.
+    """Convert a store with RocksDB queues to one with queue files.
 
-    STORE is only read, and must not be in use. OUT has the same log, so messages keep their ids and
-    offsets, and each queue begins and ends where it does in STORE. A broker uses OUT with
-    storeType=default.
+    STORE is only read, and must not be in use. OUT has the same log, so messages keep their ids and offsets, and
+    each queue keeps its start and end. A broker uses OUT with storeType=default.
 
-    Exit code 2: a queue of OUT begins or ends elsewhere, or a part of STORE could not be read.
+    Exit code 2: a queue of OUT starts or ends elsewhere, or a part of STORE could not be read.
 
     Example:
       rmqcore convert /data/store /data/converted --queues file

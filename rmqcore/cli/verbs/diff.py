@@ -71,11 +71,10 @@ def diff(
 ) -> int:
     """Compare two stores, such as a master's and its slave's.
 
-    Logs are compared byte by byte, queues by entry. Names the ranges of CommitLog offsets that only one store
-    has, or in which they differ, with the records there, and the queues of which one store has more messages
-    than the other.
+    Logs are compared byte by byte, queues by entry. Prints the ranges of CommitLog offsets that only one store
+    has or that differ, with their first records, and the queues in which one store has more messages.
 
-    Exit code 2: they differ, or one lacks messages of its log that its queues, index or checkpoint know.
+    Exit code 2: they differ, or a log lacks messages that its queues, index or checkpoint name.
 
     Example:
       rmqcore diff /data/store /data/slave

@@ -82,10 +82,10 @@ def export(
 ) -> int:
     """Write Parquet, CSV or JSON Lines, by topic and day.
 
-    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet (or .csv, .jsonl).
-    Spark, pyarrow, DuckDB and Polars read DIR as one table with a column topic, partitioned by topic_dir and UTC day.
-    No file appears in it before all are written. Damage is skipped and listed; the exit code is 2
-    then. For a topic that the store does not have it is 1.
+    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet (or .csv, .jsonl). Spark, pyarrow, DuckDB and
+    Polars read DIR as one table with a column topic, partitioned by topic_dir and UTC day. The files appear in
+    DIR once all are written. Damage is skipped and listed, and the exit code is 2. For an unknown topic the exit
+    code is 1.
 
     Example:
       rmqcore export /data/store --format parquet -o /data/parquet

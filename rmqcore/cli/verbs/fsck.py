@@ -55,9 +55,9 @@ def fsck(
 ) -> int:
     """Check every record, queue entry and index entry.
 
-    Each is checked against the others; nothing is written. Exit code 0: sound, also when the store is in use or
-    a broker start would finish what an unclean exit left. 2: damaged. Piped, each finding is a line of JSON,
-    and the last line is the summary.
+    Log, queues and index are compared with each other; nothing is written. Exit code 0: sound, or a broker start
+    would complete the work of an unclean exit, or the store is in use. 2: damaged. In a pipe each finding is a
+    line of JSON, and the last line is the summary.
 
     Example:
       rmqcore fsck /data/store

@@ -53,10 +53,10 @@ def info(
     json: arguments.Json = False,
     wide: Wide = False,
 ) -> int:
-    """Show sizes, offsets, times, queues and index files of a store.
+    """Show sizes, offsets, times, queues and index files.
 
-    Also checkpoint and abort file. Piped, it is one line of JSON with all of it. The exit code is 2 if queues, index
-    or checkpoint know messages that the log does not have, and for parts that cannot be read.
+    Also shows checkpoint and abort file. In a pipe it prints one line of JSON. The exit code is 2 if queues, index
+    or checkpoint name messages that the log lacks, or if parts of the store cannot be read.
 
     Example:
       rmqcore info /data/store

@@ -41,9 +41,9 @@ def lookup(
 ) -> int:
     """Print the message with this id, or at this CommitLog offset.
 
-    The id is that of the broker, the offset message id; the CommitLog offset is that at which the record
-    starts. The exit code is 1 when there is no such message, and 2 when the log lacks messages at its end, so that
-    the message may be among them.
+    The id is the broker's message id, which has 32 or 56 hex digits. A record must start at the CommitLog offset.
+    The exit code is 1 if there is no such message, and 2 if the log lacks messages at its end, so that the
+    message may be one of them.
 
     Example:
       rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C

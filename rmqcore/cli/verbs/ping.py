@@ -47,10 +47,11 @@ def ping(
     ] = 3.0,
     json: arguments.Json = False,
 ) -> int:
-    """Ask a broker or a name server whether it is up and ready.
+    """Check that a broker or name server is up and ready.
 
-    Shows its role, name, version, the state of the store and the round trip. The exit code is 0 if it is ready, 1 if
-    it was not reached, did not answer in time, or its store takes no messages. Java's brokers can be asked too.
+    Shows its role, name, version, the state of its store and the round-trip time. The exit code is 0 if it is
+    ready, and 1 if it cannot be reached, does not respond in time, or its store refuses messages. It also works
+    with Java's brokers.
 
     Example:
       rmqcore ping 127.0.0.1:10911

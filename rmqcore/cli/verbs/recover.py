@@ -60,18 +60,18 @@ def recover(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Show what opening the store will do to it; do it with --apply.
+    """Show what opening the store would change; --apply recovers it.
 
-    Where the log ends and why, what is cut, and what queues and index get again: by an open of rmqcore, which
-    keeps what RocketMQ's start keeps, and sometimes more. Without --apply nothing is written. On a terminal
-    --apply shows what it will do and asks first, unless --yes is given. In a script it does not ask: if queue
-    entries would be lost it changes nothing, and --drop N agrees to lose N. What it cuts from the log is kept
-    in STORE/cut. With --deep all queues and the whole index are compared with the log: that finds what an exit,
-    clean or not, does not tell of, and takes about as long as building them.
+    Shows where the log ends and why, the bytes that would be cut, and the corrections of queues and index.
+    rmqcore keeps everything that RocketMQ's start keeps, and sometimes more. Without --apply nothing is written.
+    On a terminal --apply shows the plan and asks for confirmation, unless --yes is given. In a script, if queue
+    entries would be lost, nothing is changed; --drop N accepts the loss of N entries. Bytes cut from the log are
+    kept in STORE/cut. --deep compares all queues and the whole index with the log: it finds damage that other
+    opens do not look for, and takes about as long as rebuild.
 
-    Exit code 0: nothing is lost. 1: the answer was no. 2: bytes of the log or entries of queues will be
-    cut, messages are missing or will be in no queue, or records name another queue than the entry that leads
-    to them; with --apply: entries were cut, or the same of messages that are there still.
+    Exit code 0: nothing is lost. 1: you declined. 2: bytes of the log or queue entries would be cut, messages are
+    missing or would be in no queue, or a queue entry points to a record of another queue. With --apply: entries
+    were cut, or messages are still missing or in no queue.
 
     Example:
       rmqcore recover /data/store

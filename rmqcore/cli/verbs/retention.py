@@ -77,11 +77,11 @@ def retention(
     wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Show what will be deleted when and why.
+    """Predict which files will be deleted, when and why.
 
-    Also when the disk is full, and what consumer groups lose unread. The rules are those of an open store,
-    asked for the days to come, while the log grows as it did on its last day. Without --config they are
-    RocketMQ's defaults. Nothing is written.
+    Also predicts when the disk is full, and which unread messages consumer groups lose. The cleaning rules of an
+    open store are applied to the days to come, while the log grows at the rate of its last day. Without --config
+    the rules are RocketMQ's defaults. Nothing is written.
 
     Example:
       rmqcore retention /data/store

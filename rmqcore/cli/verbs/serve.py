@@ -210,11 +210,12 @@ def serve(
 ) -> int:
     """Serve a store to RocketMQ's clients: broker and name server.
 
-    One line on stdout says when clients can be served, and where. There is no authentication: who can
-    connect can read, write and delete. So it listens on 127.0.0.1; another --host wants --allow or --insecure.
+    One line on stdout says that they are ready, and their addresses. There is no authentication: every client
+    that can connect can read, write and delete. So the default is 127.0.0.1; another --host needs --allow or
+    --insecure.
 
-    SIGTERM and Ctrl-C end it with exit code 0: what was appended is answered, flushed and closed. A store that
-    fails (a disk that does not write) ends it with 1. SIGHUP is ignored.
+    SIGTERM and Ctrl-C stop it with exit code 0, after appended messages are answered and flushed and the store is
+    closed. If the store fails (such as a failing disk) the exit code is 1. SIGHUP is ignored.
 
     Example:
       rmqcore serve /data/store

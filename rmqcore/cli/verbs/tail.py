@@ -64,13 +64,12 @@ def tail(
     wide: Wide = False,
     columns: Columns = None,
 ) -> int:
-    """Print the newest messages; with -f go on as more are stored.
+    """Print the newest messages; with -f continue with new ones.
 
-    Ctrl-C ends it with exit code 130, as it does tail -f. Filters come first: -n counts messages that match.
-    New and deleted CommitLog files are followed. A topic that the store does not have is an error, and with -f
-    it is waited for.
+    Ctrl-C ends it with exit code 130, as it does tail -f. -n counts messages that match the filters. New and
+    deleted CommitLog files are followed. An unknown topic is an error; with -f, tail waits for it.
 
-    Tables and templates show compressed bodies unpacked, the other formats as they are stored.
+    Tables and templates show decompressed bodies, the other formats show them as stored.
 
     Example:
       rmqcore tail /data/store -f --topic Orders

@@ -67,11 +67,11 @@ def top(
     follow_links: arguments.FollowLinks = False,
     json: arguments.Json = False,
 ) -> int:
-    """Show live what happens in a store that is in use.
+    """Show a live view of a store in use.
 
-    Rates by topic, the lag of consumer groups, and the disk; until Ctrl-C. The store is only read, also beside
-    a running broker. Ctrl-C ends with exit code 130, as for tail -f. Piped, or with --json, each sample is a
-    line of JSON. Damage that was met is counted, and the exit code is 2 then.
+    Shows rates by topic, the lag of consumer groups, and the disk until Ctrl-C, which ends it with exit code 130.
+    The store is only read, also beside a running broker. In a pipe, or with --json, each sample is a line of
+    JSON. Damage is counted, and the exit code is then 2.
 
     Example:
       rmqcore top /data/store

@@ -85,7 +85,7 @@ def odd_rules(config: MessageStoreConfig) -> list[str]:
     for (low, low_ratio), (high, high_ratio) in pairwise(taken.items()):
         if low_ratio > high_ratio:
             notes.append(
-                f"{java_name(low)} ({low_ratio:.0%}) is above {java_name(high)} ({high_ratio:.0%}): what the second does "
-                "comes before the first"
+                f"{java_name(low)} ({low_ratio:.0%}) is above {java_name(high)} ({high_ratio:.0%}): the second takes effect "
+                "before the first"
             )
     return notes

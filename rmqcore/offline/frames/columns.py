@@ -55,7 +55,8 @@ class FrameColumns:
         unknown = [name for name in self.names if name not in known]
         if unknown:
             raise ValueError(
-                f"columns: unknown {with_the_meant(unknown, known)}; known are {', '.join(known)}"
+                f"columns: unknown column {with_the_meant(unknown, known)}; known are "
+                f"{', '.join(known)}"
             )
         if len(set(self.names)) < len(self.names):
             raise ValueError("columns: a name is repeated")

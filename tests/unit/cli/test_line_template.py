@@ -111,7 +111,7 @@ def test_a_file_gets_lines_too(rmqcore: Run, store: Path, tmp_path: Path) -> Non
         ("{}", "unknown field ''"),
         ("{topic", "expected '}'"),
         ("topic}", "Single '}'"),
-        ("{topic!r}", "leave out !r"),
+        ("{topic!r}", "omit !r"),
         ("{topic:d}", "{topic:d}"),
         ("{topic:{queue_id}}", "expected a width"),
         ("{topic:1111111111}", "below 10000"),

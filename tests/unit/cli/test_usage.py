@@ -96,11 +96,11 @@ def test_no_verb_prints_the_help(rmqcore: Run) -> None:
         (["cat", "STORE", "another"], "another"),
         (
             ["cat", "STORE", "--columns", "topc,x"],
-            "there is no 'topc' (did you mean 'topic'?), 'x'; there are store_time,",
+            "unknown column 'topc' (did you mean 'topic'?), 'x'; known columns: store_time,",
         ),
         (
             ["get", "STORE", "--topic", "T", "--queue", "0", "--offset", "0", "--columns", ","],
-            "there is no ','; there are",
+            "unknown column ','; known columns:",
         ),
         (["info"], "STORE"),
         (["info", "STORE", "--format", "csv"], "--format"),

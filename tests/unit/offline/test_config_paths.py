@@ -47,7 +47,9 @@ def test_a_copy_and_the_configuration_of_the_original(tmp_path: Path) -> None:
     conf.write_text(f"storePathRootDir={original}\nstorePathCommitLog={original}/commitlog\n")
     config = MessageStoreConfig.from_broker_conf(conf)
     for path in (copy, copy / "commitlog"):
-        with pytest.raises(ValueError, match=f"{copy}/commitlog has files .*{original}/commitlog"):
+        with pytest.raises(
+            ValueError, match=f"{copy}/commitlog has CommitLog files.*{original}/commitlog"
+        ):
             rmqcore.read(path, config=config)
     with pytest.raises(ValueError, match="choose one with commitlog"):
         fsck(copy, config=config)

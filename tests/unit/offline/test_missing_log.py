@@ -257,7 +257,7 @@ def test_an_unreadable_checkpoint_tells_nothing(root: Path) -> None:
 def test_a_file_of_the_log_given_as_the_store_names_the_root(root: Path) -> None:
     path = min((root / "commitlog").iterdir())
     with pytest.raises(
-        NotADirectoryError, match=f"expected the store's root, the directory {root} is the store"
+        NotADirectoryError, match=f"expected the store's root, the directory {root}:"
     ):
         rmqcore.read(path)
 

@@ -259,8 +259,8 @@ def test_a_response_has_the_number_of_its_request() -> None:
         (
             200050,
             (
-                "request type 200050 POP_MESSAGE not supported: POP is not supported; use a remoting "
-                "client"
+                "request type 200050 POP_MESSAGE not supported: POP is not supported; use a "
+                "remoting client"
             ),
         ),
     ],

@@ -189,7 +189,7 @@ def test_bytes_have_to_be_the_next_ones(tmp_path: Path, rng: random.Random) -> N
             to.append_raw(5, data[5:])
         assert to.append_raw(0, data[: size - 10]) == 0
         with pytest.raises(
-            ValueError, match=f"start at phy_offset {size}, expected 0, .* or {size - 10} "
+            ValueError, match=f"start at phy_offset {size}, expected 0, .* or {size - 10}, "
         ):
             to.append_raw(size, data[size:])
         assert to.append_raw(0, data[:20]) == 0, "from the start again: a new connection"

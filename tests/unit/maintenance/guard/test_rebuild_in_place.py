@@ -86,7 +86,7 @@ def test_a_newest_log_file_that_is_missing(built: BuiltStore) -> None:
     assert f"drop={len(lost)}" in caught.value.hint
     assert caught.value.exit_code == 2
     assert tree(root) == before
-    with pytest.raises(KnowsLessError, match="agreed to: 1"):
+    with pytest.raises(KnowsLessError, match="accepted: 1"):
         rebuild(root, index=False, apply=True, drop=1)
     old = tree(root / "consumequeue")
     report = rebuild(root, index=False, apply=True, drop=len(lost))

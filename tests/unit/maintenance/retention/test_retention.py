@@ -248,7 +248,7 @@ def test_a_torn_file_of_offsets_has_a_backup(store: Path) -> None:
     (store / "config" / "consumerOffset.json").write_text('{"offsetTable":{"T0@sl')
     report = ask(store)
     assert [row.group for row in report.present.groups] == ["slow"]
-    assert any("read consumerOffset.json.bak instead" in note for note in report.notes)
+    assert any("consumerOffset.json.bak was read instead" in note for note in report.notes)
 
 
 def test_an_empty_store(tmp_path: Path) -> None:

@@ -399,7 +399,7 @@ def test_config_and_timers_are_copied(built: BuiltStore, tmp_path: Path) -> None
         "config/consumerOffset.json",
         "config/delayOffset.json",
     ]
-    assert "reads consumerOffset.json.bak instead" in report.config_problems[0].problem
+    assert "reads the older consumerOffset.json.bak instead" in report.config_problems[0].problem
     assert "starts without it" in report.config_problems[1].problem
     assert report.exit_code == 2
     for name in ("consumerOffset.json", "consumerOffset.json.bak", "notes", "topics.json"):

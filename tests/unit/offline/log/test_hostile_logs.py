@@ -138,7 +138,7 @@ def test_a_file_with_two_names_is_read_under_its_own(tmp_path: Path, work: Work)
         (found.kind, found.start_phy_offset, found.end_phy_offset) for found in reader.damage
     ] == [("missing_file", number << 20, (number + 1) << 20) for number in (1, 2, 3)]
     assert str(reader.damage[0]).endswith(
-        f"file is another name of commitlog/{first.name}, expected a separate file"
+        f"file is another name of commitlog/{first.name}, expected one of its own"
     )
     assert work.bytes_read <= 2 << 20
 
