@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 
 def _is_the_command() -> bool:
-    """Whether this process is the ``rmqcore`` command, and no program that uses the package."""
+    """Return True if this process is the ``rmqcore`` command, and no program that uses the package."""
     import sys
     from pathlib import Path
 

@@ -264,12 +264,12 @@ class MessageStoreConfig(Report):
 
     @property
     def is_slave(self) -> bool:
-        """Whether this store follows a master: `broker_role` is SLAVE."""
+        """True if this store follows a master: `broker_role` is SLAVE."""
         return self.broker_role == "SLAVE"
 
     @property
     def takes_no_puts(self) -> bool:
-        """Whether the store refuses puts: the log of a slave is its master's, unless `duplication_enable` says otherwise.
+        """True if the store refuses puts: a SLAVE only accepts them with `duplication_enable`.
 
         Notes
         -----
@@ -279,12 +279,12 @@ class MessageStoreConfig(Report):
 
     @property
     def syncs_puts(self) -> bool:
-        """Whether a put is answered after its bytes are on disk: `flush_disk_type` is SYNC_FLUSH."""
+        """True if puts wait until their bytes are on disk: `flush_disk_type` is SYNC_FLUSH."""
         return self.flush_disk_type == "SYNC_FLUSH"
 
     @property
     def corrects_offsets(self) -> bool:
-        """Whether a get names the offset to continue at when the one asked for is outside the queue.
+        """True if a get outside the queue names the offset to continue at.
 
         A slave leaves that to its master, which may have more messages, unless `offset_check_in_slave` is set.
 

@@ -1,4 +1,4 @@
-"""What the fields of MessageStoreConfig can hold. Imports only errors and the versions of RocketMQ."""
+"""Valid values of the fields of MessageStoreConfig. Imports only errors and the versions of RocketMQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every report has: its attributes as plain JSON values, and as tables in a notebook."""
+"""Base of all reports: attributes as plain JSON values, and as tables in a notebook."""
 
 from __future__ import annotations
 

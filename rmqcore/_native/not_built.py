@@ -1,4 +1,4 @@
-"""What to say where the extensions cannot be imported: loaded only then."""
+"""Text of the ImportError for missing extensions; loaded only then."""
 
 from __future__ import annotations
 

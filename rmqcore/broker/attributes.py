@@ -16,7 +16,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """What an attribute may be: one of `values`, or where there are none a number from `least` on."""
+    """Allowed values of an attribute: one of `values`, or a number of at least `least`."""
 
     values: frozenset[str] = frozenset()
     least: int = 0

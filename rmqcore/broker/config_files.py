@@ -154,7 +154,7 @@ class ConfigFiles:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for a write."""
+        """Return True if a caller waits for a write."""
         return any(file.thens or file.told for file in self._files.values())
 
     def close(self) -> None:

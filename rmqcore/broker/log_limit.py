@@ -1,4 +1,4 @@
-"""What a peer can make the broker log: lines of bounded length, without control characters, and few of one kind per second."""
+"""Limits what a peer can make the broker log: short lines without control characters, a few of each kind per second."""
 
 from __future__ import annotations
 

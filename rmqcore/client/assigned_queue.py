@@ -54,7 +54,7 @@ class ConsumeFrom(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What all queues of a consumer share."""
+    """State shared by all queues of a consumer."""
 
     instance: ClientInstance
     group: str
@@ -87,7 +87,7 @@ class PulledQueue(ABC):
 
     @property
     def is_pulled(self) -> bool:
-        """Whether it was started and not dropped."""
+        """True if the queue was started and not dropped."""
         return self._task is not None
 
     def start(self, queue_offset: int | None = None) -> None:

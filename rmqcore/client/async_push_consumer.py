@@ -242,7 +242,7 @@ class AsyncPushConsumer:
                 self._held.tell()
 
     def stop(self) -> None:
-        """Let `run` return when the messages in work are finished. A handler may call it."""
+        """Make `run` return when the messages in work are finished. Handlers may call it."""
         self._stopped = True
         self._held.tell()
 
@@ -488,7 +488,7 @@ class AsyncPushConsumer:
             self._member.wake()
 
     def _has_left(self, topic: str) -> bool:
-        """Whether queues of a topic are not wanted any more; asked again after each wait."""
+        """Return True if queues of a topic are not wanted any more; asked again after each wait."""
         return self._closing or topic not in self._member.subscriptions
 
     def _of_topic(self, topic: str) -> list[ProcessQueue]:

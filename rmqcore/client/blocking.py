@@ -214,7 +214,7 @@ class Admin:
         self._thread.run(lambda: self._client.delete_group(group))
 
     def reset_offsets(self, group: str, topic: str, to: StoreTime) -> dict[MessageQueue, int]:
-        """Let a group continue from another place: `AsyncAdmin.reset_offsets`."""
+        """Reset the offsets of a group in a topic: `AsyncAdmin.reset_offsets`."""
         return self._thread.run(lambda: self._client.reset_offsets(group, topic, to))
 
     def lag(self, group: str, topic: str | None = None) -> GroupLag:

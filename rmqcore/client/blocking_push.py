@@ -141,7 +141,7 @@ class PushConsumer:
             raise
 
     def stop(self) -> None:
-        """Let `run` return when the messages in work are finished. A handler or a signal handler may call it."""
+        """Make `run` return when the messages in work are finished. Handlers and signal handlers may call it."""
 
         async def stop() -> None:
             self._client.stop()

@@ -1,4 +1,4 @@
-"""What a broker asks a member of a group on behalf of an administrator: how far it is, what it does, and to set its offsets.
+"""Answers a broker's requests to a group member: its progress, its state, and new offsets.
 
 Source: RocketMQ 5.5.0 ClientRemotingProcessor#resetOffset, #getConsumeStatus, #getConsumerRunningInfo, ConsumerRunningInfo.
 """

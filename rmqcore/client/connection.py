@@ -163,7 +163,7 @@ class Connection(asyncio.Protocol):
             self.close(f"it sent an invalid frame: {error}")
 
     def eof_received(self) -> None:
-        """Let the transport close."""
+        """Close the transport."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End all waits for a response."""
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             self._end()
 
     def pause_writing(self) -> None:
-        """Let nobody send until the peer has taken what is there."""
+        """Block sends until the peer has read the pending bytes."""
         self._room.clear()
 
     def resume_writing(self) -> None:

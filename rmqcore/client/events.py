@@ -1,4 +1,4 @@
-"""What a client tells a program that counts: one event for each thing that was done, or failed."""
+"""Events of a client for metrics: one for each finished or failed operation."""
 
 from __future__ import annotations
 

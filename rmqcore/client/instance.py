@@ -1,4 +1,4 @@
-"""What producers and consumers share: name servers, routes, heartbeats.
+"""State shared by producers and consumers: name servers, routes, heartbeats.
 
 Source: RocketMQ 5.5.0 MQClientInstance, NettyRemotingClient#getAndCreateNameserverChannel.
 """
@@ -104,7 +104,7 @@ class ClientInstance:
 
     @property
     def ids(self) -> UniqueIds:
-        """What makes the ids of messages; known once a name server has been asked."""
+        """Generator of message ids; set once a name server has responded."""
         assert self._ids is not None
         return self._ids
 
@@ -133,7 +133,7 @@ class ClientInstance:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the event loop and the process that the client belongs to."""
+        """Return True if the client belongs to the running event loop and process."""
         loop = self._loop
         return os.getpid() == self._pid and (loop is None or loop is asyncio.get_running_loop())
 

@@ -35,7 +35,7 @@ class LoopThread:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process has the thread: a child that was forked has not."""
+        """Return True if the thread runs in this process, not in the parent of a fork."""
         return os.getpid() == self._pid
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:

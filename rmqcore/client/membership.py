@@ -35,7 +35,7 @@ UNBALANCED_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What a consumer does with the queues of a member."""
+    """A consumer's work on the queues assigned to a member."""
 
     assign: Callable[[str, list[MessageQueue]], Awaitable[bool]]
     """Read these queues of a topic, and no others; False if that is not done yet: another rebalance is to follow soon."""

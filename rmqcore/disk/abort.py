@@ -31,7 +31,7 @@ class AbortFile:
 
     @property
     def exists(self) -> bool:
-        """Whether the last exit was unclean, or a process has the store open."""
+        """True if the last exit was unclean, or a process has the store open."""
         return os.path.lexists(self.path)
 
     def create(self) -> None:

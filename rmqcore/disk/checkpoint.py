@@ -59,7 +59,7 @@ class StoreCheckpoint(Report):
         return max(self.logics_physical_offset, self.confirm_phy_offset - 1)
 
     def closed_with(self, phy_offset: int, store_timestamp_ms: int) -> bool:
-        """Whether the message that starts here and was stored then was the log's last one when the store was cleanly closed."""
+        """Return True if this message was the log's last one when the store was cleanly closed."""
         return (
             self.logics_physical_offset == phy_offset
             and self.physic_msg_timestamp_ms == store_timestamp_ms

@@ -32,7 +32,7 @@ class Misnamed:
 
     @property
     def named(self) -> str:
-        """What the record names instead of the entry, as text."""
+        """The place that the record names, as text."""
         return self._difference[0]
 
     @property

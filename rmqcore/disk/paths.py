@@ -122,7 +122,7 @@ class StorePaths:
         return 0
 
     def close(self) -> None:
-        """Let go of what was brought here; of a directory nothing was."""
+        """Remove files fetched from a URL; a local directory needs nothing."""
 
     @classmethod
     def configured(
@@ -154,7 +154,7 @@ class StorePaths:
         return cls(root, commitlog=named, read_only=kept, follow_links=follow_links)
 
     def follows(self, part: Path) -> bool:
-        """Whether ``commitlog``, ``consumequeue`` or ``index`` in the root may be a link."""
+        """Return True if ``commitlog``, ``consumequeue`` or ``index`` in the root may be a link."""
         return self.follow_links or (self._named_log and part in self.commitlogs)
 
     def queue(self, topic: str, queue_id: int) -> Path:
@@ -222,7 +222,7 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether a path begins with a scheme: ``s3://bucket/store``, ``file:///data/store``."""
+    """Return True if a path begins with a scheme: ``s3://bucket/store``, ``file:///data/store``."""
     return _URL.match(os.fspath(path)) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a queue's files say of themselves: missing files, places without an entry, entries that do not rise.
+"""Problems visible in a queue's files: missing files, places without an entry, entries that do not increase.
 
 The entries of a queue lie in the order of the CommitLog. So where files or entries are missing, their neighbours say in which
 part of the log their messages are.
@@ -133,7 +133,7 @@ class QueueShape:
         self._end = 0  # queue offset behind the last sound entry
 
     def is_plain(self, end: int) -> bool:
-        """Whether the queue has one file, from queue offset 0 on, that is not full and did not lose its end."""
+        """True if the queue has one file that starts at queue offset 0, is not full and did not lose its end."""
         return (
             len(self._files) == 1
             and not self._files[0].is_short
@@ -283,7 +283,7 @@ def runs(flags: Flags) -> list[tuple[int, int]]:
 
 
 def _has_hole(fd: int, size: int) -> bool:
-    """Whether a file's first `size` bytes have a page that was never written, as far as the file system tells."""
+    """Return True if a file's first `size` bytes have a page that was never written, as far as the file system tells."""
     if os.fstat(fd).st_size < size:
         return True
     if not hasattr(os, "SEEK_HOLE"):

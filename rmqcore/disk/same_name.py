@@ -61,7 +61,7 @@ def _first_difference(read_one: Read, read_other: Read) -> int | None:
 
 
 def _is_zero_from(place: int, read: Read) -> bool:
-    """Whether a file has no byte but zeros from a place on."""
+    """Return True if a file has no byte but zeros from a place on."""
     data = read(place, STEP)
     while data and not data.strip(b"\0"):
         place += len(data)

@@ -33,7 +33,7 @@ class SetAside:
     why: str
 
     def is_followed_by(self, other: SetAside) -> bool:
-        """Whether the other records are the next ones of the same queue, for the same reason."""
+        """Return True if the other records are the next ones of the same queue, with the same reason."""
         return (
             (self.topic, self.queue_id, self.why) == (other.topic, other.queue_id, other.why)
             and self.last_queue_offset + 1 == other.first_queue_offset

@@ -1,4 +1,4 @@
-"""What kind of store a directory holds: from the files that are there, whatever a configuration says or lacks.
+"""Recognises the kind of a store by its files, regardless of a configuration.
 
 Everything that writes into a store asks `refuse_to_write` first; `info` and `doctor` show what `find_kinds` finds.
 """
@@ -215,7 +215,7 @@ def in_rocksdb(paths: StorePaths) -> Path | None:
 
 
 def is_of_database(name: str) -> bool:
-    """Whether RocksDB gives a file this name."""
+    """Return True if RocksDB uses this file name."""
     return _DATABASE.fullmatch(name) is not None
 
 
@@ -230,7 +230,7 @@ def dledger_folders(paths: StorePaths) -> list[Path]:
 
 
 def is_dledger_name(place: str) -> bool:
-    """Whether a place in a store's root is where DLedger puts a log by its rule: ``dledger-SELFID/data``.
+    """Return True if a path in a store's root is that of a DLedger log: ``dledger-SELFID/data``.
 
     Notes
     -----
@@ -241,7 +241,7 @@ def is_dledger_name(place: str) -> bool:
 
 
 def is_dledger_log(folder: Path) -> bool:
-    """Whether the files of a log's directory begin with a record behind the head of a DLedger entry.
+    """Return True if the files of a log's directory start with the header of a DLedger entry and a record.
 
     The first files and the last one are asked: damage in one does not make another log of it.
     """
@@ -250,7 +250,7 @@ def is_dledger_log(folder: Path) -> bool:
 
 
 def tells_dledger(beginning: bytes) -> bool | None:
-    """Whether the first `BEGINNING` bytes of a log file belong to a DLedger log; None if they match neither log.
+    """Return True if the first `BEGINNING` bytes of a log file are those of DLedger; None if they match neither kind.
 
     Notes
     -----
@@ -323,7 +323,7 @@ def _begins_with_head(path: Path) -> bool:
 
 
 def _holds_records(folder: Path) -> bool:
-    """Whether the oldest file of a directory begins with a record, as those of a CommitLog do."""
+    """Return True if the oldest file of a directory begins with a record, as those of a CommitLog do."""
     return any(
         _is_magic(_start_of(folder / name, REC_MAGIC + 4)[REC_MAGIC:])
         for name in _log_files(folder)[:1]

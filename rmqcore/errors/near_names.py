@@ -1,4 +1,4 @@
-"""What is said of a name that there is not: the name that was meant."""
+"""Suggests the nearest known name for an unknown one."""
 
 from __future__ import annotations
 

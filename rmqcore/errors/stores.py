@@ -16,17 +16,17 @@ class StoreError(Exception):
 
 
 def is_of_the_system(error: OSError) -> bool:
-    """Whether an OSError comes from a system call, which gives its number; the TimeoutError of a signal handler has none."""
+    """Return True if an OSError has the number of a failed system call; the TimeoutError of a signal handler has none."""
     return error.errno is not None
 
 
 def is_unreadable(error: OSError) -> bool:
-    """Whether an OSError is about one file or directory, which a disk or its rights keep back: others may be read."""
+    """Return True if an OSError concerns one file or directory, because of the disk or permissions; others may be readable."""
     return error.errno in (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 
 
 def is_no_room(error: OSError) -> bool:
-    """Whether a disk, or a user's part of it, had no room for a write, which may be tried again; a sync may not."""
+    """Return True if a write failed because the disk or a quota is full, so it can be repeated; a failed sync cannot."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailedError)
 
 

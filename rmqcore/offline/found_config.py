@@ -151,7 +151,7 @@ def _check_only_log_file(paths: StorePaths, config: MessageStoreConfig) -> None:
 
 
 def _lone_queue_file_may_be_short(folder: Path) -> bool:
-    """Whether there is one queue file, so that no other says whether it has its length, and it has no room left either."""
+    """Return True if there is one queue file, so that no other says whether it has its length, and it has no room left either."""
     files = list(islice(_queue_files(folder), 2))
     return len(files) == 1 and not ends_in_room(*files[0])
 

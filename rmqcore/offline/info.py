@@ -1,4 +1,4 @@
-"""What a store is, in numbers: the answer of `rmqcore info`."""
+"""Numbers of a store, as `rmqcore info` shows them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ LOG_ONLY = "there are no queues, index and checkpoint: rmqcore rebuild creates t
 
 
 def is_log_only(paths: StorePaths) -> bool:
-    """Whether there is a CommitLog and nothing else that a broker makes: somebody copied ``commitlog/`` alone.
+    """True if the store is only a CommitLog, as after copying ``commitlog/`` alone.
 
     A broker that ran here left a checkpoint, and a crashed one its abort file.
     """

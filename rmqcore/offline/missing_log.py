@@ -127,7 +127,7 @@ def missing_log(
 
 
 class StoreEnd:
-    """What the parts of a store say of its log's end, for a walk (`LogEnd`); the parameters are those of `missing_log`."""
+    """End of the log according to the store's other parts (`LogEnd`); the parameters are those of `missing_log`."""
 
     def __init__(
         self, paths: StorePaths, start: int | None = None, stop: int | None = None
@@ -137,7 +137,7 @@ class StoreEnd:
         self._stop = stop
 
     def missing(self, log_end: int) -> list[DamageRange]:
-        """What the log lacks behind `log_end`, and before its first file."""
+        """Return the ranges that the log lacks behind `log_end` and before its first file."""
         begin, end = self._start or 0, self._stop
         emptied = [
             one
@@ -147,7 +147,7 @@ class StoreEnd:
         return [*emptied, *missing_log(self._paths, log_end, self._start, self._stop)]
 
     def is_stale(self, phy_offset: int) -> bool:
-        """Whether a clean exit left the log's end there."""
+        """Return True if a clean exit left the log's end there."""
         return closed_at(self._paths, phy_offset)
 
 
@@ -183,7 +183,7 @@ def closed_at(
     *,
     list_files: Callable[[], list[LogFile]] | None = None,
 ) -> bool:
-    """Whether a store was cleanly closed with the end of its log at this offset, by its checkpoint and the record that it names.
+    """Return True if the store was cleanly closed with the end of its log at this offset, by its checkpoint and last record.
 
     Bytes from there on that begin no record are then what a writer left that does not map its files (writeWithoutMmap).
     """
@@ -228,7 +228,7 @@ def _behind_blank(files: list[LogFile], log_end: int) -> int:
 
 
 def _may_be_there(files: list[LogFile], phy_offset: int) -> bool:
-    """Whether a record lies at an offset, or in a file that cannot be read: a walk reports that."""
+    """Return True if a record lies at an offset, or in a file that cannot be read: a walk reports that."""
     try:
         return record_at(files, phy_offset, most_whole=0) is not None
     except OSError as error:

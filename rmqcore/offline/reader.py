@@ -118,7 +118,7 @@ class StoreReader(StoreFrames):
         self.close()
 
     def close(self) -> None:
-        """Let go of what was brought here from a URL, whose reader ends with it.
+        """Remove files fetched from a URL; the reader of a URL cannot be used afterwards.
 
         The reader of a directory holds no file or lock between calls, and may be used on.
         """
@@ -396,7 +396,7 @@ class StoreReader(StoreFrames):
         return read_info(self.paths, self.log_files())
 
     def missing_log(self) -> list[DamageRange]:
-        """What queues, index or checkpoint know behind the log's end: an empty list, or one range of kind ``log_missing``."""
+        """Return messages named behind the log's end by queues, index or checkpoint: no or one ``log_missing`` range."""
         return missing_log(self.paths)
 
     def _note_missing_log(self) -> None:

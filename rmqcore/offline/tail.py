@@ -50,7 +50,7 @@ class _Follower:
         return files if files and self._something_new(files) else []
 
     def _something_new(self, files: list[LogFile]) -> bool:
-        """Whether a walk from `next_phy_offset` on would meet anything; moves `next_phy_offset` when files are gone."""
+        """Return True if a walk from `next_phy_offset` on would meet anything; moves `next_phy_offset` when files are gone."""
         if self.next_phy_offset < files[0].file_from_offset:
             self._note_gone(self.next_phy_offset, files[0], "deleted before it was read")
             self.next_phy_offset = files[0].file_from_offset
@@ -296,7 +296,7 @@ class BatchTail(_Follower):
         self._file = _file_at(files, self.next_phy_offset)
 
     def _is_another(self, files: list[LogFile]) -> bool:
-        """Whether the file in which the log ended has made room for another one of its name."""
+        """Return True if the file in which the log ended has made room for another one of its name."""
         if self._file is None or not files:
             return False
         now = _file_at(files, self._file[0])

@@ -17,7 +17,7 @@ AGAIN_AFTER_MS = HOUR_MS
 
 
 class SaidOnce:
-    """What was written to the log already. Not thread-safe.
+    """Messages that were already logged. Not thread-safe.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a notebook shows of messages, of the answers that hold them, and of stores: short tables of escaped text."""
+"""Notebook displays of messages, results and stores: short tables of escaped text."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _launch(given: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Let Ctrl-C wait until the body has ended.
+    """Delay Ctrl-C until the body has ended.
 
     If PySpark is interrupted before Java has told it a port, it removes the folder into which Java writes that port. Java then
     fails before it reaches the check whether its parent is still there, and its process stays for ever.

@@ -47,7 +47,7 @@ def _first_offset(call: Call, first: int) -> RemotingCommand:
 
 
 def _has_first_message(call: Call, first: int) -> bool:
-    """Whether the message is there with which a queue began, at offset 0 unless its topic was deleted before.
+    """Return True if the message is there with which a queue began, at offset 0 unless its topic was deleted before.
 
     Java asks whether it is in memory, too. From Java 14 on it cannot know, and takes that for a yes.
 

@@ -1,4 +1,4 @@
-"""What the client is told of a put: its code, its words, and where the message lies.
+"""Responses to puts: code, remark, and the message's place.
 
 Source: RocketMQ 5.5.0 SendMessageProcessor#handlePutMessageResult.
 """

@@ -1,4 +1,4 @@
-"""What all requests that bring messages are checked for, in Java's order and with its words.
+"""Checks of all requests that send messages, in Java's order and with its remarks.
 
 Source: RocketMQ 5.5.0 AbstractSendMessageProcessor#msgCheck, #buildMsgContext, SendMessageProcessor#rejectRequest, #preSend.
 """

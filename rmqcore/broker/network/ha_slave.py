@@ -1,4 +1,4 @@
-"""What follows a master: a thread that appends what the HA port sends, and the loop's part, which says where the master is.
+"""Follows a master: a thread appends the bytes from the HA port, and a part in the loop finds the master.
 
 Source: RocketMQ 5.5.0 DefaultHAClient.
 """

@@ -125,7 +125,7 @@ class MasterBroker:
         return None
 
     async def _is_of(self, link: NameServerLink, ha_port: int) -> bool:
-        """Whether a broker says that its HA port is this one."""
+        """Return True if a broker says that its HA port is this one."""
         response = await self._ask(link, RequestCode.EXCHANGE_BROKER_HA_INFO)
         if response is None:
             return False

@@ -38,7 +38,7 @@ class _Seen:
     """When the peer last moved, as far as the looks tell."""
 
     def moved_to(self, unsent: int, half: int) -> bool:
-        """Whether the peer took answers, or with no answers to take brought bytes. More answers are no move of the peer."""
+        """Return True if the peer read answers or, with no answers pending, sent bytes. Additional answers do not count."""
         return unsent < self.unsent or (not self.unsent and (unsent > 0 or half != self.half))
 
 

@@ -257,7 +257,7 @@ def _saved(data: JsonObject) -> _Saved:
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether an expression is one of tags, as it also is where no type is given."""
+    """Return True if the expression type is TAG, or missing."""
     return expression_type is None or expression_type in ("", TAG)
 
 

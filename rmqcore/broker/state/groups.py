@@ -98,7 +98,7 @@ class SubscriptionGroups:
         return made
 
     def is_read_forbidden(self, group: str, topic: str) -> bool:
-        """Whether a group, of which that was said, must not read a topic.
+        """Return True if an operator has forbidden the group to read a topic.
 
         Source: RocketMQ 5.5.0 SubscriptionGroupManager#getForbidden.
         """

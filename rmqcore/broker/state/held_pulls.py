@@ -30,7 +30,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class ArrivalStore(Protocol):
-    """What held pulls need of a store."""
+    """The store as held pulls use it."""
 
     def on_dispatched(self, callback: ArrivalCallback) -> Listening:
         """Call back after each dispatch."""

@@ -241,7 +241,7 @@ class Offsets:
         return dict(self._table.get((topic, group), {}))
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Let a group have the committed offsets of another one in a topic, in place of its own.
+        """Replace the committed offsets of a group in a topic by those of another group.
 
         Source: RocketMQ 5.5.0 ConsumerOffsetManager#cloneOffset.
 

@@ -111,7 +111,7 @@ class TopicConfigs:
         return self._topics
 
     def is_system(self, name: str) -> bool:
-        """Whether RocketMQ itself uses a topic, the broker's and the cluster's own included."""
+        """Return True if RocketMQ itself uses a topic, including the broker's and the cluster's own topics."""
         return name in self._own or is_system_topic(name)
 
     def system_topics(self) -> list[str]:
@@ -200,7 +200,7 @@ class TopicConfigs:
         self._save(partial(self._tell, (topic,), partial(self._is_made, made)))
 
     def _are_too_many(self, names: AbstractSet[str]) -> bool:
-        """Whether topics of these names have no room."""
+        """Return True if topics of these names have no room."""
         new = names - self._topics.keys() - self._made.keys()
         return bool(new) and len(self._topics) + len(self._made) + len(new) > MOST_TOPICS
 

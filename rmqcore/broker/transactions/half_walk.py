@@ -119,7 +119,7 @@ class HalfWalk:
         return self._marks.take(half_offset) or half_offset in self._memory.ended
 
     def _is_to_be_asked(self, age_ms: int, immunity_ms: int) -> bool:
-        """Whether the marks that were read are young enough: a mark of this half would be among them."""
+        """Return True if the marks that were read are young enough: a mark of this half would be among them."""
         newest_ms = self._marks.newest_born_ms
         if newest_ms is None:
             return age_ms > immunity_ms or age_ms < 0
@@ -171,7 +171,7 @@ class HalfWalk:
         return result.stored
 
     def _is_over_at_first(self, half: MessageView) -> bool:
-        """Whether a half that was put off has ended at the queue offset that its producer knows."""
+        """Return True if a half that was put off has ended at the queue offset that its producer knows."""
         first = first_offset(half)
         if first is None or first == half.queue_offset or not self._has_ended(first):
             return False

@@ -40,12 +40,12 @@ _SUFFIXES = {f".{name}": RowFormat(name) for name in ("jsonl", "csv", "arrow", "
 
 
 def stdout_is_terminal() -> bool:
-    """Whether stdout is a terminal, so that a person reads it."""
+    """Return True if stdout is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def wants_json(asked: bool) -> bool:
-    """Whether a report is printed as JSON: ``--json`` was given, or no person reads stdout."""
+    """Return True if a report is printed as JSON: ``--json`` was given, or stdout is not a terminal."""
     return asked or not stdout_is_terminal()
 
 

@@ -137,7 +137,7 @@ def times(timestamps_ms: Sequence[int]) -> list[datetime]:
 
 
 def time_axis(axis: Axis) -> None:
-    """Let an axis say times shortly, in the local zone."""
+    """Format an axis as short times in the local zone."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     zone = datetime.now().astimezone().tzinfo
@@ -147,7 +147,7 @@ def time_axis(axis: Axis) -> None:
 
 
 def bytes_axis(axis: Axis, after: str = "") -> None:
-    """Let an axis say bytes in words: ``1.5 GiB``; `after` stands behind them, such as ``/s``."""
+    """Format an axis as bytes, such as ``1.5 GiB``, followed by `after`, such as ``/s``."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     class PowersOfTwo(MaxNLocator):
@@ -160,7 +160,7 @@ def bytes_axis(axis: Axis, after: str = "") -> None:
 
 
 def count_axis(axis: Axis, after: str = "") -> None:
-    """Let an axis say counts with commas between thousands."""
+    """Format an axis as counts with commas between thousands."""
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}{after}"))

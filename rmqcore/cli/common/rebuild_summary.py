@@ -1,4 +1,4 @@
-"""What a rebuild has built, for people: printed by `rmqcore rebuild` and by the rebuilds of `rmqcore spark`."""
+"""Prints the summary of a rebuild, for `rmqcore rebuild` and the rebuilds of `rmqcore spark`."""
 
 from __future__ import annotations
 

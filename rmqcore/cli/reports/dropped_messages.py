@@ -1,4 +1,4 @@
-"""What `recover` costs in messages: those behind the end of the log, by queue."""
+"""Messages lost by `recover`: those behind the end of the log, by queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a salvage saved, and what is lost, as tables."""
+"""Tables of a salvage: what was saved and what is lost."""
 
 from __future__ import annotations
 

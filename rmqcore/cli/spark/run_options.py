@@ -135,7 +135,7 @@ class RunOptions:
 
     @property
     def prints_json(self) -> bool:
-        """Whether the answer is printed as a JSON object."""
+        """Return True if the result is printed as a JSON object."""
         return wants_json(self.json)
 
 

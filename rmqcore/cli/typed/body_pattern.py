@@ -67,7 +67,7 @@ class BodyPattern:
         self._matches = found
 
     def __call__(self, view: MessageView) -> bool:
-        """Whether a message matches."""
+        """Return True if a message matches."""
         try:
             return self._matches(view.decompress())
         except CompressionError as error:

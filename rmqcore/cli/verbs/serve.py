@@ -338,7 +338,7 @@ def _replicated(
 
 
 def _from_first(option: str, given: MessageStoreConfig) -> bool:
-    """Whether a slave with an empty store gets all of its master's log."""
+    """Return True if a slave with an empty store gets all of its master's log."""
     if option not in (FIRST, LAST):
         raise wrong_value(option, f"{FIRST} or {LAST}", "--ha-from")
     if option == FIRST and not given.is_slave:

@@ -37,7 +37,7 @@ _WRAPPED = sysflag.NEED_UNWRAP | sysflag.INNER_BATCH
 
 @unique
 class PullStatus(Enum):
-    """What a pull found. Source: RocketMQ 5.5.0 PullStatus."""
+    """Result of a pull. Source: RocketMQ 5.5.0 PullStatus."""
 
     FOUND = ResponseCode.SUCCESS
     NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
@@ -51,7 +51,7 @@ PULLED = frozenset(status.value for status in PullStatus)
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """What a queue gave.
+    """Messages and offsets of a pull.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic, by the texts of tags.
+"""Subscription of a consumer to a topic, by the texts of tags.
 
 Source: RocketMQ 5.5.0 FilterAPI#buildSubscriptionData, PullAPIWrapper#processPullResult.
 """
@@ -33,5 +33,5 @@ def subscription(topic: str, tags: str, now_ms: int) -> SubscriptionData:
 
 
 def is_wanted(wanted: SubscriptionData, tags: str | None) -> bool:
-    """Whether a message with these tags is for the consumer: brokers only compare hashes, which different texts may share."""
+    """Return True if a message has a tag of the subscription: brokers only compare hashes, which different tags can share."""
     return not wanted.tags or tags in wanted.tags

@@ -1,4 +1,4 @@
-"""What a client refuses before it asks anybody.
+"""Checks that a client makes before it sends a request.
 
 Source: RocketMQ 5.5.0 Validators, TopicValidator.
 """

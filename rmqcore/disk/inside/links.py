@@ -28,7 +28,7 @@ def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
 
 
 def is_file(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool:
-    """Whether an entry of a listed directory is a regular file; a link is none where links are left out.
+    """Return True if an entry of a listed directory is a regular file; a link does not count if links are left out.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def is_file(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool:
 
 
 def is_folder(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool:
-    """Whether an entry of a listed directory is a directory; otherwise as `is_file`."""
+    """Return True if an entry of a listed directory is a directory; otherwise as `is_file`."""
     if not leave_out_links and entry.is_symlink():
         raise link_error(entry.path)
     return entry.is_dir(follow_symlinks=False)

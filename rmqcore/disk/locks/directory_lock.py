@@ -67,7 +67,7 @@ class DirectoryLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object has the lock."""
+        """True if this object has the lock."""
         return bool(self._open_files)
 
     def acquire(self) -> Self:
@@ -122,7 +122,7 @@ class DirectoryLock:
             raise OSError(errno.ESTALE, why, os.fspath(self.directory))
 
     def release(self) -> None:
-        """Let go of the lock; nothing happens when it is not held."""
+        """Release the lock; do nothing if it is not held."""
         _held_guard.run(self._release)
 
     def _release(self) -> None:
@@ -146,7 +146,7 @@ class DirectoryLock:
 
 
 def held_here(status: os.stat_result) -> bool:
-    """Whether a store of this process has locked the directory with this status."""
+    """Return True if a store of this process has locked the directory with this status."""
     return _held_guard.run(_held.__contains__, (status.st_dev, status.st_ino))
 
 

@@ -69,7 +69,7 @@ class StoreLocks:
 
     @property
     def held(self) -> bool:
-        """Whether the root is locked."""
+        """True if the root is locked."""
         return self._root.held
 
     def acquire(self, *, create: bool = False) -> Self:
@@ -169,12 +169,12 @@ class StoreLocks:
                 lock.check_in_place()
 
     def release(self) -> None:
-        """Let go of all locks; nothing happens when they are not held."""
+        """Release all locks; do nothing if they are not held."""
         for lock in (*self._others, self._root):
             lock.release()
 
     def undo(self) -> None:
-        """Let go of all locks after an open that failed, and take away what it made, as long as nothing lies in it.
+        """Release all locks after a failed open, and remove the directories that it created, if they are empty.
 
         A forked child takes nothing away: that is its parent's.
         """

@@ -30,7 +30,7 @@ ArrivalCallback = Callable[[list[Arrival]], object]
 
 
 class Listening:
-    """What `on_dispatched` answers: `remove` ends it, and so does the end of a ``with`` block."""
+    """Registration returned by `on_dispatched`: `remove` or leaving a ``with`` block ends it."""
 
     def __init__(
         self, callbacks: dict[Listening, ArrivalCallback], callback: ArrivalCallback
@@ -68,7 +68,7 @@ class Arrivals:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody listens."""
+        """True if there are listeners."""
         return bool(self._callbacks)
 
     def listen(self, callback: ArrivalCallback) -> Listening:

@@ -61,7 +61,7 @@ def _check_untouched(descriptor: int, file_size: int, path: Path) -> None:
 
 
 def _holds_zeros(descriptor: int, size: int) -> bool:
-    """Whether all bytes are zero. A sparse file is known by its holes, without reading it."""
+    """Return True if all bytes are zero. A sparse file is known by its holes, without reading it."""
     pos = 0
     while pos < size:
         try:

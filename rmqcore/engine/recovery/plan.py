@@ -1,4 +1,4 @@
-"""What a recovery will do, found by reading only; queues of which none is there can be made on the way.
+"""Plan of a recovery, made by reading only; if there are no queues, they can be built on the way.
 
 Source: RocketMQ 5.5.0 DefaultMessageStore#recover, CommitLog#recoverNormally, #recoverAbnormally.
 """
@@ -39,7 +39,7 @@ from rmqcore.errors import CommitLogMissingError
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """What `plan_recovery` found.
+    """Plan of a recovery, made by `plan_recovery`.
 
     Attributes
     ----------
@@ -104,12 +104,12 @@ class RecoveryPlan:
 
     @property
     def cuts_stale_bytes(self) -> bool:
-        """Whether all that is cut begins no record and lies behind a log that was closed there, as writeWithoutMmap leaves it."""
+        """True if only bytes are cut that are no record behind a cleanly closed log, as writeWithoutMmap leaves them."""
         return self.is_closed_end and self.cut_bytes > 0 and not self.cut.later
 
     @property
     def drops_something(self) -> bool:
-        """Whether messages are missing, or the recovery takes messages or their entries away."""
+        """True if messages are missing, or the recovery removes messages or their entries."""
         misnamed = () if self.comparison.keeps_misnamed else self.comparison.misnamed
         return bool(
             (self.cut_bytes and not self.cuts_stale_bytes)
@@ -122,7 +122,7 @@ class RecoveryPlan:
 
     @property
     def loses_something(self) -> bool:
-        """Whether messages are missing, taken away or damaged."""
+        """True if messages are missing, removed or damaged."""
         return self.drops_something or bool(self.comparison.misnamed)
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a recovery did."""
+"""Report of a recovery."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqcore.report import Report
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport(Report):
-    """What was scanned, cut and made right when a store was opened.
+    """Bytes scanned and cut, and entries corrected, when a store was opened.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ class ScanStop:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a scan went over.
+    """Result of a scan.
 
     Attributes
     ----------
@@ -267,5 +267,5 @@ class RecoveryScan:
 
 
 def _goes_past_file(blank: Place) -> bool:
-    """Whether a BLANK's size is more than what is left of its file."""
+    """Return True if a BLANK's size is more than what is left of its file."""
     return blank.code == places.BLANKSIZE and blank.found > blank.expected

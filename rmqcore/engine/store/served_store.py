@@ -1,4 +1,4 @@
-"""What a server needs of a store beside puts and gets: to be told instead of to wait, and the log as bytes for replication."""
+"""Methods of a store for servers: callbacks instead of blocking calls, and the log as bytes for replication."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ServedStore:
 
     @property
     def plain_appender(self) -> Appender | None:
-        """What native code appends messages to that it has prepared itself.
+        """The appender for messages that native code has prepared.
 
         None where a put is more than an append: in a slave, or with light queues. The caller waits by itself: under SYNC_FLUSH by
         `on_flushed`, for followers by `on_replicated`.
@@ -305,7 +305,7 @@ class ServedStore:
     # ---- topics that are deleted
 
     def hide_before(self, topic: str, phy_offset: int) -> None:
-        """Let the queues of a topic begin with the first message at or behind a CommitLog offset, as long as the store is open.
+        """Start the queues of a topic at the first message at or behind a CommitLog offset, until the store is closed.
 
         Queue offsets, files and log stay as they are: `lookup` and `query` find what is hidden. Messages before `phy_offset` that
         are not dispatched yet are not hidden; `wait_dispatched` before.

@@ -1,4 +1,4 @@
-"""What the threads of a store repeat, each a method: without threads a program calls them itself."""
+"""The repeated steps of a store's threads, as methods: without threads a program calls them itself."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class SteppedStore:
         return self._clean.expired_queues()
 
     def execute_delete_files_manually(self) -> None:
-        """Let the next 20 rounds of cleaning delete expired files whatever the hour is, as mqadmin deleteExpiredCommitLog does.
+        """Delete expired files at any hour in the next 20 cleaning rounds, as mqadmin deleteExpiredCommitLog does.
 
         Notes
         -----

@@ -114,7 +114,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         self._state.guard(self._appender)
 
     def attach(self, waiters: Waiters) -> None:
-        """Let threads do the steps from now on; `close` stops them."""
+        """Run the steps in threads from now on; `close` stops them."""
         self._state.waiters = waiters
 
     # ---- where it is
@@ -432,12 +432,12 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
 
     @property
     def failed(self) -> bool:
-        """Whether a write, a sync or an allocation failed since the store was opened."""
+        """True if a write, sync or allocation has failed since the store was opened."""
         return self._state.failure is not None
 
     @property
     def background_errors(self) -> dict[str, str]:
-        """What the threads of the store met that costs no data, by the thread's name, until they repeat the step with success."""
+        """Errors in the store's threads that cost no data, by thread name, until the step succeeds."""
         return dict(self._state.errors)
 
     @property

@@ -1,4 +1,4 @@
-"""Whether a store is open, failed or closed, and how each of these ends its puts."""
+"""State of a store: open, failed or closed, and how each of these ends its puts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class StoreState:
-    """What the parts of one store share: its threads, its first failure, and why it is closed.
+    """State shared by the parts of a store: its threads, its first failure, and why it is closed.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class StoreState:
         self._pid = os.getpid()
 
     def guard(self, appender: Appender) -> None:
-        """Let a failure, a close and a fork end the puts of `appender`; called once, when the store is open."""
+        """Make a failure, a close and a fork end the puts of `appender`; called once, when the store is open."""
         self._appender = appender
         _states.add(self)
 

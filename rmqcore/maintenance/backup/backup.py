@@ -214,7 +214,7 @@ def _in_source(
 
 
 def _same_bytes(paths: StorePaths, own: StorePaths, start: int, end: int) -> bool:
-    """Whether store and copy have the same bytes in a range that lies in one file."""
+    """Return True if store and copy have the same bytes in a range that lies in one file."""
     found = [_bytes_at(list_log_files(side), start, end) for side in (paths, own)]
     return found[0] == found[1]
 

@@ -31,7 +31,7 @@ class Mark(NamedTuple):
         return cls(status.st_ino, status.st_size, status.st_mtime_ns, copied_to)
 
     def fits(self, status: os.stat_result) -> bool:
-        """Whether this is the file that was copied, and nobody changed it since."""
+        """Return True if this is the copied file, unchanged since."""
         return self[:3] == Mark.of(status, 0)[:3]
 
 

@@ -1,4 +1,4 @@
-"""What a backup did."""
+"""Report of a backup."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Way:
 
 @dataclass(frozen=True)
 class BackupReport(Report):
-    """What a backup did, and what it found.
+    """Files copied by a backup, and the result of its checks.
 
     Attributes
     ----------

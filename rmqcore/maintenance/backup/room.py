@@ -70,7 +70,7 @@ def _occupied(folder: Folder, place: str, dest: Folder, manifest: Manifest) -> i
 
 @contextmanager
 def explain_full_disk(dest: Path) -> Iterator[None]:
-    """Let the error of a disk that became full say what is free and what the copy is now."""
+    """Add the free bytes and the state of the copy to the error of a full disk."""
     try:
         yield
     except OSError as error:

@@ -53,7 +53,7 @@ SAVED_EVERY_S = 2.0
 
 @dataclass(frozen=True)
 class Copied:
-    """What the copying came to.
+    """Result of copying.
 
     Attributes
     ----------
@@ -299,7 +299,7 @@ def _opened(paths: StorePaths) -> tuple[int, int] | None:
 
 
 def _holds_log(paths: StorePaths, name: str) -> bool:
-    """Whether a directory in the root is one of the CommitLog's, or has one in it."""
+    """Return True if a directory in the root is one of the CommitLog's, or has one in it."""
     path = Path(os.path.realpath(paths.root / name))
     logs = [Path(os.path.realpath(directory)) for directory in paths.commitlogs]
     return any(log == path or path in log.parents for log in logs)

@@ -27,7 +27,7 @@ TRIES, TRY_AGAIN_S = 5, 0.02
 
 @dataclass
 class Seen:
-    """What a walk over a store met.
+    """Files and directories found by a walk over a store.
 
     Attributes
     ----------
@@ -237,7 +237,7 @@ def _is_json(name: str) -> bool:
 
 
 def _whole_json(source: Source) -> bool:
-    """Whether a configuration file is whole as a broker writes it; an empty one it has made and not yet written."""
+    """Return True if a configuration file is whole as a broker writes it; an empty one it has made and not yet written."""
     if source.size > 1 << 24:
         return True  # of this length nobody's word is checked
     data = bytearray(source.size)

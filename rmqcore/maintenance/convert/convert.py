@@ -170,7 +170,7 @@ class _Convert:
             )
 
     def links_into(self, working: Folder) -> bool:
-        """Whether files of the log can have second names in a folder."""
+        """Return True if files of the log can be hard-linked into a folder."""
         return working.device == self._paths.root.stat().st_dev
 
     def run(self, working: Folder) -> None:

@@ -23,7 +23,7 @@ THEN_APPLY = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a diagnosis says wherever it is made."""
+    """Severity, texts and command of a diagnosis."""
 
     severity: str
     pains: tuple[int, ...]

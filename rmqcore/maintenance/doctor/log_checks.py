@@ -1,4 +1,4 @@
-"""What the log itself shows: the records that a start reads, its times, and how it was closed."""
+"""Checks of the log: the records that a start reads, store times, and how it was closed."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _start(patient: Patient) -> Iterator[Evidence]:
 
 
 def check_the_checkpoint(patient: Patient) -> Iterator[Diagnosis]:
-    """What the checkpoint says, against what the log has."""
+    """Compare the checkpoint with the log."""
     checkpoint, found = patient.checkpoint_findings
     if checkpoint is None and not found:
         return  # something else lies in its place: told with the other kinds of files

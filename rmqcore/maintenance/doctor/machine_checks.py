@@ -1,4 +1,4 @@
-"""What the machine allows: owners and rights of files, and how many of them a process may map."""
+"""Checks of the machine: owners and permissions of files, and the limit of mapped files."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _check_database(patient: Patient, place: str) -> Iterator[Diagnosis]:
 
 
 def check_kind(patient: Patient) -> Iterator[Diagnosis]:
-    """What the store is, beside plain files."""
+    """Report parts of the store that are not plain files."""
     kinds = find_kinds(patient.paths)
     if kinds:
         yield patient.diagnosis(

@@ -1,4 +1,4 @@
-"""What old queues and an old index know that new ones do not: entries of messages, and how far offsets were given away.
+"""Entries of old queues and an old index that the new ones lack.
 
 An entry counts if it may be one: its numbers fit a message of the log, or of a log that went on. Entries of messages that the log
 has deleted do not count, but their queue's end does. What damage wrote over an entry mostly fits nothing.
@@ -59,7 +59,7 @@ class QueueLoss:
 
 @dataclass
 class Losses:
-    """What would disappear.
+    """Entries that a repair would lose.
 
     Attributes
     ----------

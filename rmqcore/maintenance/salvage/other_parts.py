@@ -1,4 +1,4 @@
-"""What a store has beside log, queues and index, copied as it is: a broker goes on with its topics, groups and timers."""
+"""Copies the parts of a store besides log, queues and index, so that a broker keeps its topics, groups and timers."""
 
 from __future__ import annotations
 

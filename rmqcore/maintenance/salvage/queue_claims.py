@@ -83,7 +83,7 @@ class QueueClaims:
             yield place, self._runs[place]
 
     def has(self, place: Place) -> bool:
-        """Whether a queue has records."""
+        """Return True if a queue has records."""
         return place in self._runs
 
     def settle(self, file_size: int, entry_of: EntryOf) -> list[SetAside]:
@@ -146,7 +146,7 @@ class _Contested:
         self.kept.append(run)
 
     def _is_better(self, run: Run) -> bool:
-        """Whether a run that goes back has the places, and not the records before it."""
+        """Return True if a run that goes back has the places, and not the records before it."""
         known = self._entry_of(self._place, run.first)
         if known >= 0:
             if known == run.first_phy:

@@ -1,4 +1,4 @@
-"""What a salvage saved, and what is lost."""
+"""Report of a salvage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqcore.report import Report
 
 @dataclass(frozen=True)
 class SalvageReport(Report):
-    """What a salvage saved, and what is lost.
+    """Messages saved and lost by a salvage.
 
     Attributes
     ----------

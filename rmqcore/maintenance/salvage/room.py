@@ -36,7 +36,7 @@ def check_room(working: Folder, files: Iterable[LogFile], paths: StorePaths) -> 
 
 @contextmanager
 def full_disk_error(out: Path, needed: int) -> Iterator[None]:
-    """Let the error of a full disk say what is needed and what is free."""
+    """Return the error of a full disk with the bytes needed and free."""
     try:
         yield
     except OSError as error:

@@ -302,7 +302,7 @@ class _Salvage:
         return max(times)
 
     def report(self, out: str, seconds: float) -> SalvageReport:
-        """What came of it."""
+        """Return the report."""
         built, parts = self._built, self._parts
         lost = [found for found in self._damage if found.kind != ENDED]
         return SalvageReport(

@@ -37,7 +37,7 @@ ExportFormat = Literal["parquet", "csv", "jsonl"]
 
 @dataclass(frozen=True)
 class ExportReport(Report):
-    """What an export wrote, and what it could not.
+    """Files written by an export, and messages that it could not write.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What lies in a store that is neither file nor directory: each a finding, and not looked at any further."""
+"""Reports entries of a store that are neither file nor directory; they are not read."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class OtherNames:
             self._counted.append(_key(file.device, file.inode))
 
     def any_twice(self) -> bool:
-        """Whether files with two names were counted; ends the counting."""
+        """Return True if files with two names were counted, and end the counting."""
         keys, counts = np.unique(np.array(self._counted, np.uint64), return_counts=True)
         self._counted = array("Q")
         self._twice = keys[counts > 1]

@@ -267,5 +267,5 @@ def check_checkpoint(
 
 
 def is_open(paths: StorePaths) -> bool:
-    """Whether the abort file says that the store is in use or was not cleanly closed."""
+    """Return True if the abort file says that the store is in use or was not cleanly closed."""
     return os.path.lexists(paths.abort)

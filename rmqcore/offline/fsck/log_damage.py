@@ -31,7 +31,7 @@ class FreshDamage(DamageList):
         return 0 if self._audit.has_all_ranges else sys.maxsize
 
     def wants(self, code: int) -> bool:
-        """Whether there is room for findings of a code of `Place`."""
+        """Return True if there is room for findings of a code of `Place`."""
         return self._audit.wants(code)
 
     def count_codes(
@@ -77,11 +77,11 @@ class DamageAudit:
 
     @property
     def has_all_ranges(self) -> bool:
-        """Whether no more ranges are kept, nor compared with what an earlier walk saw."""
+        """True if the list of ranges is full, and later ones are not compared with an earlier walk."""
         return len(self.ranges) >= MAX_RANGES and not self._again
 
     def wants(self, code: int) -> bool:
-        """Whether there is room for findings of damaged records with a code of `Place`."""
+        """Return True if there is room for findings of damaged records with a code of `Place`."""
         return bool(self._findings.room(KIND_OF_CODE.get(code, "record")))
 
     def count_codes(self, codes: Mapping[int, int], damaged_bytes: int, end: int) -> None:

@@ -97,7 +97,7 @@ class WrongEntries:
         )
 
     def _was_made_again(self, state: QueueState, phy_offset: int) -> bool:
-        """Whether a queue begins behind a record: its topic was deleted after that, and made again."""
+        """Return True if a queue begins behind a record: its topic was deleted after that, and made again."""
         first = state.files.files[0] if state.files is not None and state.files.files else None
         if first is None:
             return False

@@ -1,4 +1,4 @@
-"""What fsck checks of queues in RocksDB before it compares their entries with the log: whether the database can be read."""
+"""Checks that the database of RocksDB queues is readable, before its entries are compared with the log."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ WINDOW_ENTRIES = 3_200
 
 @dataclass(frozen=True, slots=True)
 class IndexFileInfo(Report):
-    """What an IndexFile says about itself.
+    """Header and geometry of an IndexFile.
 
     Attributes
     ----------

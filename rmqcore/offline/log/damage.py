@@ -1,4 +1,4 @@
-"""What a reader could not deliver, as ranges."""
+"""Bytes that a reader could not return, as ranges."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class MoreDamage(DamageRange):
 
 
 class DamageList(list[DamageRange]):
-    """What a walk reports, in memory that does not follow the damage.
+    """Damaged ranges of a walk, in bounded memory.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class DamageList(list[DamageRange]):
         return items_html("damage", [found.as_dict() for found in self[:SHOWN_ROWS]], len(self))
 
     def wants(self, code: int) -> bool:
-        """Whether ranges of a code of `Place` are wanted one by one also where there is no `room`."""
+        """Return True if ranges of a code of `Place` are wanted one by one also where there is no `room`."""
         del code
         return False
 

@@ -62,7 +62,7 @@ class RemoteLogFile(LogFile):
         return _open(self, unreadable)
 
     def exists(self) -> bool:
-        """Whether the file is still there."""
+        """Return True if the file is still there."""
         return self.filesystem.size_of(str(self.path)) is not None
 
     def read_range(self, pos: int, count: int) -> bytes:

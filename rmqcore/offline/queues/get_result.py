@@ -57,7 +57,7 @@ class OfflineGetResult:
         return [memoryview(b"".join(run)) for run in runs]
 
     def release(self) -> None:
-        """Let go of the messages; views that are held elsewhere stay valid."""
+        """Release the messages; views that are held elsewhere stay valid."""
         object.__setattr__(self, "messages", [])
 
     def __enter__(self) -> Self:

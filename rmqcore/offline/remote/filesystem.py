@@ -38,7 +38,7 @@ PATH_HAS_AUTHORITY = ("s3", "gs")
 
 @dataclass(frozen=True)
 class RemoteFilesystem:
-    """What is needed to connect to a filesystem; small, and sent to tasks by pickle.
+    """Parameters of a connection to a filesystem; small, and sent to tasks by pickle.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class RemoteFilesystem:
         return sorted(found, key=lambda entry: entry.name)
 
     def look_at(self, path: str) -> RemoteEntry | None:
-        """What the server says now of a file or directory; None where nothing lies there."""
+        """Return the present entry of a file or directory; None if it does not exist."""
         with self._told("looked at", path):
             system, inner = self.connect(path)
             of_fsspec = _of_fsspec(system)
@@ -109,7 +109,7 @@ class RemoteFilesystem:
         return None if found is None or found.is_dir else found.size
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory of this path."""
+        """Return True if there is a file or directory of this path."""
         return self.look_at(path) is not None
 
     def read_range(self, handle: Any, path: str, pos: int, count: int) -> bytes:

@@ -133,7 +133,7 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
 
 
 def uses_fsspec(scheme: str, options: Options) -> bool:
-    """Whether a filesystem is one of fsspec: pyarrow has none for the scheme, or ``storage.filesystem=fsspec`` was given.
+    """Return True if fsspec is used: pyarrow does not know the scheme, or ``storage.filesystem=fsspec`` was given.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def redact(text: str, options: Options) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option of this name is to be kept out of messages, and of what others see."""
+    """Return True if the value of this option must be hidden in messages and from other users."""
     return any(word in name.lower() for word in _SECRET_WORDS)
 
 

@@ -151,6 +151,6 @@ class OpenFiles:
         return known.handle
 
     def close(self) -> None:
-        """Let go of all."""
+        """Drop all cached bytes."""
         with self._lock:
             self._open.clear()

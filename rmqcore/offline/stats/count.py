@@ -141,7 +141,7 @@ def stats(
 
 
 def _has(wanted: Conditions, topic: str, queue_id: int) -> bool:
-    """Whether messages of a queue can be among those that are wanted."""
+    """Return True if messages of a queue can be among those that are wanted."""
     return (wanted.topics is None or topic in wanted.topics) and (
         wanted.queue_ids is None or queue_id in wanted.queue_ids
     )

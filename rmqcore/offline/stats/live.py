@@ -1,4 +1,4 @@
-"""What happens in a store that is in use, a sample at a time: rates by topic, the lag of groups, the disk."""
+"""Live samples of a store in use: rates by topic, the lag of groups, the disk."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TopicRate:
 
 @dataclass(frozen=True)
 class LiveSample(Report):
-    """What happened since the last sample.
+    """Changes since the last sample.
 
     Attributes
     ----------

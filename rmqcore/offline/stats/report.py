@@ -1,4 +1,4 @@
-"""What `stats` answers."""
+"""Report of `stats`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class GroupStats:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLag:
-    """What a consumer group has not read of a topic.
+    """Unread messages of a consumer group in a topic.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class MessagePlace:
 
 @dataclass(frozen=True)
 class StatsReport(Report):
-    """What a store holds.
+    """Counts of a store.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ class JsonObject:
         return value
 
     def has(self, name: str) -> bool:
-        """Whether a member is there."""
+        """Return True if the member exists."""
         return self._members.get(name) is not None
 
     def child(self, name: str) -> JsonObject:

@@ -35,7 +35,7 @@ _LONGS = {
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionGroupConfig:
-    """What a broker lets a consumer group do; names and defaults are Java's.
+    """Settings of a consumer group at a broker; names and defaults are Java's.
 
     `group_retry_policy` and `subscription_data_set` are for POP consumers alone: they are kept as they came.
     """

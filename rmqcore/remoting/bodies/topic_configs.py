@@ -27,7 +27,7 @@ _INT = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What a broker says of a topic; the defaults are Java's."""
+    """Settings of a topic at a broker; the defaults are Java's."""
 
     name: str
     read_queue_nums: int = 16
@@ -69,7 +69,7 @@ class TopicTable:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationBounds:
-    """What the body of a registration may make its reader do; the defaults are for a name server's own broker.
+    """Limits of the body of a registration; the defaults are for a name server's own broker.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class ExportReport(Report):
-    """What an export wrote, and what it could not.
+    """Files written by an export, and messages that it could not write.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ def _split_name(split: Split) -> str:
 
 
 def _may_grow(split: Split) -> bool:
-    """Whether the file is the newest, to which a broker may have added since."""
+    """Return True if the file is the newest, to which a broker may have added since."""
     return split.file.file_from_offset >= split.shape.tail_from
 
 

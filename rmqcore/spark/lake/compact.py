@@ -48,7 +48,7 @@ Group = tuple[TableFile, ...]
 
 @dataclass(frozen=True)
 class CompactReport(Report):
-    """What a compaction did.
+    """Files rewritten by a compaction.
 
     Attributes
     ----------

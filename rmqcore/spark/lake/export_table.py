@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableReport(ExportReport):
-    """What a run added to a table: the attributes of `ExportReport` count what is new.
+    """Files that a run added to a table: the attributes of `ExportReport` count only new messages.
 
     Attributes
     ----------

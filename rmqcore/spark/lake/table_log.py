@@ -44,7 +44,7 @@ class TableFile:
 
 @dataclass(frozen=True)
 class TableChange:
-    """What a commit does to a table.
+    """Changes of a commit to a table.
 
     Attributes
     ----------

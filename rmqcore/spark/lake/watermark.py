@@ -68,7 +68,7 @@ def _no_watermark(found: Any, where: str) -> StoreFormatError:
 
 
 def fits(files: Sequence[LogFile], mark: Watermark) -> bool:
-    """Whether the bytes that a watermark seals lie in a log."""
+    """Return True if the log has the bytes that a watermark seals."""
     return mark.seal is not None and seal_at(files, mark.seal.end_phy_offset) == mark.seal
 
 

@@ -30,7 +30,7 @@ _NAMES = {name.lower() for option in OPTIONS for name in (option.name, *option.a
 
 
 def names_new_table(given: Mapping[str, str]) -> bool:
-    """Whether Spark asks for the columns of a table that it is about to make: only then it names its source and owner."""
+    """Return True if Spark requests the columns of a table being created: only then it names its source and owner."""
     return given.get("provider", "").lower() == METADATA and "owner" in given
 
 

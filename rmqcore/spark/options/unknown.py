@@ -1,4 +1,4 @@
-"""What is said of an option that does not exist."""
+"""Error message for an unknown option."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def _check(out: Folder, journal: dict[str, Any]) -> None:
 
 
 def is_part_place(place: object) -> bool:
-    """Whether a place is that of a part file of an export."""
+    """Return True if a place is that of a part file of an export."""
     return _is_place(place, _PLACE)
 
 

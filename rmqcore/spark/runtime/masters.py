@@ -1,4 +1,4 @@
-"""Whether the master of a Spark cluster can be reached: Spark tries for a minute, and says nothing meanwhile."""
+"""Checks that the master of a Spark cluster can be reached: Spark itself tries for a minute without a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the installed PySpark can do, and whether the packages that it needs are installed."""
+"""Abilities of the installed PySpark, and its required packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a row that makes no message: its place, its values, the column, what was expected and found."""
+"""Error messages for rows that cannot be written: place, values, column, expected and found."""
 
 from __future__ import annotations
 

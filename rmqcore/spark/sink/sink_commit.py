@@ -96,7 +96,7 @@ class SinkFolder:
             )
 
     def has_write(self, write_id: str) -> bool:
-        """Whether a batch write of that name has been committed."""
+        """Return True if a batch write of that name has been committed."""
         with Folder(self.out) as out:
             return write_id in self._manifest(out).writes
 

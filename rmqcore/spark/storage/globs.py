@@ -37,7 +37,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Matches:
-    """What a path or glob stands for.
+    """Stores that a path or glob matches.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ _PART = re.compile(r"part-\d{6,}-\d{5,}")
 
 @dataclass(frozen=True)
 class SinkManifest:
-    """What has been committed to a folder.
+    """Stores committed to a folder.
 
     Attributes
     ----------

@@ -166,7 +166,7 @@ class StreamFollower:
         return dict(self._ends)
 
     def stop_at_present_end(self) -> None:
-        """Let no later batch go past the present ends of the logs."""
+        """End all later batches at the present ends of the logs."""
         for broker, cursor in self._look(lambda broker, start: Search()):
             self.met.note_end(broker, cursor)
             self.met.note_last_end(broker, cursor)

@@ -31,7 +31,7 @@ Found = tuple[int, int]
 
 @dataclass(frozen=True)
 class StoreLag:
-    """What a query has still to read of one store.
+    """Bytes and messages of one store that a query has not read yet.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the options of a read mean for a stream."""
+"""Meaning of a read's options in a stream."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def find_signs(
 
 
 def places_proven(config: MessageStoreConfig) -> bool:
-    """Whether a record in the log names its own place. Else recovery believes stale ones, and an entry may name any place."""
+    """True if records name their own offsets. Otherwise recovery accepts stale records, and entries may name any offset."""
     return config.check_commit_log_offset_on_recover
 
 
@@ -210,7 +210,7 @@ class NoQueues:
 
 
 class TagEvidence:
-    """Whether index files hold tags, which RocketMQ before 5.4 left out.
+    """Finds out if index files contain tags, which RocketMQ before 5.4 left out.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ class TagEvidence:
         self._indexed: bool | None = None
 
     def indexed(self) -> bool:
-        """Whether they hold tags; True where no message has one. The files are read at the first call."""
+        """Return True if index files contain tags, or no message has one. The files are read at the first call."""
         if self._indexed is None:
             found = (self._of_file(file) for file in reversed(self._files))
             self._indexed = next((each for each in found if each is not None), True)
@@ -273,7 +273,7 @@ class _FirstKey:
                 return
 
     def _has_tag(self, phy_offset: int) -> bool:
-        """Whether a message has a tag: a deliver time in place of the tag's code does not tell."""
+        """Return True if a message has a tag: a deliver time in place of the tag's code does not tell."""
         view = self.log.view_at(phy_offset)
         return view is not None and view.tags is not None
 

@@ -183,7 +183,9 @@ def test_mtimes_in_the_future_keep_all_files_behind_them(store: Path) -> None:
     age(store, 0, -50)
     report = ask(store, horizon_days=4)
     assert gone(report) == dict.fromkeys(range(4), (60, "time"))
-    assert any("1 files" in note and "changed in the future" in note for note in report.notes)
+    assert any(
+        "1 files" in note and "modification time in the future" in note for note in report.notes
+    )
 
 
 def test_a_copy_without_its_times_is_told(store: Path) -> None:
