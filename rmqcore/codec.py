@@ -105,10 +105,8 @@ def scan(
     ValueError
         An unknown column, a negative `base_offset`.
 
-    Notes
-    -----
-    A scan stops at the first bytes that are no record and says what is wrong with them. `rmqcore.read`, which knows where each
-    record has to lie, goes on behind damage.
+    Notes ----- A scan stops at the first bytes that are not a record and reports the wrong field. `rmqcore.read`, which knows the
+    offset of each record, continues behind damage.
 
     All columns take half as much memory again as the records do. `scan_batches` takes a few mebibytes, and less time.
     """

@@ -47,10 +47,10 @@ class MessageStoreConfig(Report):
     Raises
     ------
     ValueError
-        A value has the wrong type, is out of its range or is none of the names, or asks for what would make answers wrong; the
+        A value has the wrong type, is outside its range or choices, or would make results wrong; the
         message names the field.
     TypeError
-        There is no such field; the message has the nearest one.
+        The field is unknown; the message has the nearest name.
 
     Warns
     -----
@@ -243,7 +243,7 @@ class MessageStoreConfig(Report):
 
     @property
     def given(self) -> frozenset[str]:
-        """Names of the fields that somebody gave a value, the default or another; the others are left to Java's defaults.
+        """Names of the fields that were set explicitly, to the default or another value; the others have Java's defaults.
 
         `rmqcore.open` takes the sizes of an existing store's files from the files, unless they are given.
         """
@@ -321,9 +321,9 @@ class MessageStoreConfig(Report):
         Raises
         ------
         ValueError
-            A field cannot take its value, or the file is no text of settings; the message names file, line and key.
+            A value is invalid, or the file is not a settings file; the message names file, line and key.
         TypeError
-            An override that is no field.
+            An override is not a field.
         OSError
             The file cannot be read.
         """
@@ -366,7 +366,7 @@ def check_names(values: Iterable[str]) -> None:
     Raises
     ------
     TypeError
-        There is no such field; the message has the nearest one.
+        The field is unknown; the message has the nearest name.
     """
     for name in values:
         if name in _TYPES or name == "extra":

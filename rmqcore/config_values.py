@@ -66,7 +66,7 @@ def check_value(name: str, kind: str, value: object) -> None:
     Raises
     ------
     SettingError
-        It has another type, is out of its range or is none of the names.
+        The value has another type, or is outside its range or choices.
     """
     right = {
         "bool": isinstance(value, bool),
@@ -101,7 +101,7 @@ def check_extra(extra: object) -> None:
     Raises
     ------
     ValueError
-        It is no mapping of texts to texts.
+        The value is not a mapping of texts to texts.
     """
     right = isinstance(extra, Mapping) and all(
         isinstance(text, str) for item in extra.items() for text in item
@@ -116,7 +116,7 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
     Raises
     ------
     SettingError
-        A word is no whole number with s, m, h or d after it, or so large that no clock gets there.
+        A word is not a whole number followed by s, m, h or d, or is too large.
 
     Notes
     -----
@@ -144,7 +144,7 @@ def parse_hours(text: str) -> tuple[int, ...]:
     Raises
     ------
     SettingError
-        A part is no hour; white space is none either, as in Java.
+        A part is not an hour; like Java, white space is not accepted.
 
     Notes
     -----

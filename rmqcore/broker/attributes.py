@@ -55,7 +55,7 @@ def parse_attributes(text: str) -> dict[str, str]:
     Raises
     ------
     ValueError
-        It is none, or names a key twice.
+        The text is not a list of changes, or names a key twice.
 
     Notes
     -----
@@ -82,7 +82,7 @@ def changed_attributes(
     Raises
     ------
     ValueError
-        A change is none, or one that may not be made.
+        A change is invalid or not allowed.
     """
     attributes = dict(current or {})
     seen = set()

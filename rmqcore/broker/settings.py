@@ -127,8 +127,8 @@ class BrokerSettings:
         Raises
         ------
         SettingError
-            A value is none, or asks for what this broker must not seem to do: to ask clients who they are, or to elect a master.
-            The error names the key.
+            A value is invalid, or enables authentication or the election of masters, which this broker does not have. The error
+            names the key.
         """
         for key in NOT_SERVED & given.keys():
             if parse_value(key, "bool", given[key]):
@@ -142,7 +142,7 @@ def parse_settings(given: Mapping[str, str]) -> dict[str, Any]:
     Raises
     ------
     SettingError
-        A value is none; the error names the key.
+        A value is invalid; the error names the key.
     """
     values: dict[str, Any] = {}
     for key, text in given.items():

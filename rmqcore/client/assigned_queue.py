@@ -272,7 +272,7 @@ class AssignedQueue(PulledQueue):
         self._cache.drop(self)
 
     def start_anew(self, queue_offset: int | None) -> None:
-        """Go on from a queue offset; None: from where the group is."""
+        """Continue at a queue offset; None: at the group's offset."""
         self.drop()
         self.progress = Progress(queue_offset)
         self._passed = None

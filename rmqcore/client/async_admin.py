@@ -295,7 +295,7 @@ class AsyncAdmin:
         ----------
         group : str
         topic : str, optional
-            Only the queues of this topic; without it those of all topics of which the group has committed an offset.
+            Only the queues of this topic; by default those of all topics in which the group has committed an offset.
 
         Raises
         ------

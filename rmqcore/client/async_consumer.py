@@ -68,7 +68,7 @@ class AsyncPullConsumer:
     Raises
     ------
     ValueError
-        A name or address is none.
+        A name or address is invalid.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class AsyncPullConsumer:
         Raises
         ------
         ValueError
-            The topic is no name, or the tags are none.
+            The topic or the tags are invalid.
         ClientError
             No name server could be asked, or the time is over: then the topic is not subscribed.
         """
@@ -165,7 +165,7 @@ class AsyncPullConsumer:
         Parameters
         ----------
         timeout : float
-            Seconds to wait at most; 0 gives what is there.
+            Seconds to wait at most; 0 returns the messages that are already there.
 
         Returns
         -------
@@ -236,7 +236,7 @@ class AsyncPullConsumer:
     async def seek(
         self, topic: str, queue_id: int, queue_offset: int, *, broker_name: str | None = None
     ) -> None:
-        """Go on from another offset of a queue; what was pulled from it and not given out is forgotten.
+        """Continue a queue at another offset; messages of it that were pulled but not returned are dropped.
 
         Parameters
         ----------

@@ -138,7 +138,7 @@ class PullConsumer:
     def seek(
         self, topic: str, queue_id: int, queue_offset: int, *, broker_name: str | None = None
     ) -> None:
-        """Go on from another offset of a queue: `AsyncPullConsumer.seek`."""
+        """Continue a queue at another offset: `AsyncPullConsumer.seek`."""
         self._thread.run(
             lambda: self._client.seek(topic, queue_id, queue_offset, broker_name=broker_name)
         )

@@ -55,12 +55,12 @@ class QueueState:
 
 
 def new_offsets(request: RemotingCommand, group: str) -> dict[MessageQueue, int] | None:
-    """Read RESET_CONSUMER_CLIENT_OFFSET: the queue offsets that a group is to go on from; None for another group.
+    """Return the new queue offsets of RESET_CONSUMER_CLIENT_OFFSET; None if they are for another group.
 
     Raises
     ------
     RequestError
-        It is none.
+        The request is invalid.
     """
     code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
     fields = parse_fields(code, request.ext_fields)

@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
             raise AnswerTimeoutError(self.address, request_name(request), seconds) from None
 
     def send_at_once(self, request: RemotingCommand) -> asyncio.Future[RemotingCommand]:
-        """Send a request before anything else, and give the future of its answer, which nobody has to wait for."""
+        """Send a request before all others, and return the future of its response."""
         request.opaque = next(self._opaques) % _OPAQUES
         answer: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
         self._waiting[request.opaque] = request_name(request), answer
@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
         return answer
 
     def close(self, reason: str = "the connection was closed by this side") -> None:
-        """Close it; whoever waits for an answer gets `NotReachedError`."""
+        """Close the connection; waiting requests get `NotReachedError`."""
         if not self.closed:
             self.closed = True
             self._reason = reason

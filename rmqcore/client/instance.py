@@ -111,7 +111,7 @@ class ClientInstance:
     # ---- life -------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
-        """Refuse to go on with a client that was closed, and begin the work in the background with the first call.
+        """Raise an error if the client was closed, and start the background work at the first call.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class ClientInstance:
         return task
 
     def every(self, seconds: float, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do a step again and again, from one period from now on; one that fails is told in the log, and done again."""
+        """Repeat a step every period, first after one period; a step that fails is logged and repeated."""
         self.run(self._repeat(seconds, step))
 
     async def close(self, groups: Iterable[dict[str, Value]]) -> None:

@@ -95,7 +95,7 @@ async def ask_status(address: str, seconds: float) -> PeerStatus:
     Raises
     ------
     ClientError
-        It was not reached, did not answer in time, or answered with what is no answer.
+        The peer cannot be reached, does not respond in time, or its response is invalid.
     """
     begin = end = 0.0
     now = asyncio.get_running_loop().time

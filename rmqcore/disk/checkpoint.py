@@ -82,20 +82,20 @@ class StoreCheckpoint(Report):
         Raises
         ------
         OverflowError
-            A value is no Java long.
+            A value does not fit a Java long.
         """
         return encode_checkpoint(astuple(self))
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> StoreCheckpoint | None:
-    """Read a checkpoint file; None when there is no file (Java then takes all values for 0).
+    """Read a checkpoint file; None if there is no file (Java then uses 0 for all values).
 
     Raises
     ------
     CorruptionError
         The file is shorter than its six longs.
     StoreFormatError
-        It is no file but a FIFO, a device or a link.
+        The path is a FIFO, device or link.
     OSError
         The file cannot be read.
     """

@@ -42,13 +42,13 @@ class ConsumerOffsets:
         By group and queue the queue offset of the first message that the group has not consumed. ``%RETRY%GROUP`` is a topic
         like any other. Groups and queues have the order of the file.
     source : Path or None
-        The file that was read; None where there is none, or none that can be read.
+        The file that was read; None if there is no readable file.
     is_backup : bool
         `source` is the ``.bak`` file: what the broker wrote last but one.
     data_version : DataVersion or None
         None where the file has none.
     problems : tuple of str
-        What could not be read, each as a sentence; not more than 100, the last of which counts all others.
+        Problems of reading, each as a sentence; at most 100, the last of which counts all others.
     """
 
     groups: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def parse_consumer_offsets(
     ----------
     saved : mapping
     tell : callable
-        Gets a sentence for each offset that is none; it is left out.
+        Called with a sentence for each invalid offset, which is skipped.
     """
     groups = _groups(saved, tell)
     light = saved.get(LMQ_TABLE, {})

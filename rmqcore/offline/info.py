@@ -48,7 +48,7 @@ class StoreInfo(Report):
     topic_count, queue_count : int or None
         None where the queues are in RocksDB and the package that reads it is not installed.
     kinds : tuple of StoreKind
-        What there is beside a log, queues and index in plain files; empty for most stores (docs/store-kinds.md).
+        Parts of the store besides a log, queues and index in plain files; empty for most stores (docs/store-kinds.md).
     commitlog_bytes, consumequeue_bytes, index_bytes : int
         Bytes on disk (allocated blocks: the files are sparse); behind a URL the sizes of the files.
     """

@@ -67,7 +67,7 @@ class Parser:
         Raises
         ------
         FilterExpressionError
-            The text is none that Java takes, or nests deeper than we follow.
+            The text is not an expression that Java accepts, or is nested too deeply.
         """
         start = self._words.peek()
         return self._condition(self._or(), start)

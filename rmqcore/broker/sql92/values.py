@@ -62,7 +62,7 @@ def parse_double(text: str) -> float:
     Raises
     ------
     ValueError
-        It is none.
+        The text is not a Double.
     """
     text = text.strip(_JAVA_SPACE)
     sign = -1.0 if text.startswith("-") else 1.0
@@ -84,7 +84,7 @@ def parse_whole(text: str, bits: int) -> int:
     Raises
     ------
     ValueError
-        It is none of `bits` bits.
+        The text is not a whole number, or does not fit `bits` bits.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal() or max(digits) > "\uffff":

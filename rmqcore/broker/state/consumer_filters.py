@@ -146,7 +146,7 @@ class ConsumerFilters:
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
         """Register a group's subscriptions; its filters for other topics are dead from now on.
 
-        An expression that is none takes the filter away: pulls are then told that there is none.
+        An invalid expression removes the filter; later pulls get FILTER_DATA_NOT_EXIST.
         """
         listed = set()
         for wanted in subscriptions:

@@ -126,9 +126,10 @@ class HeldPulls:
     # ---- coming and going
 
     def hold(self, pull: HeldPull, timeout_ms: int) -> None:
-        """Hold a pull until a message comes that it wants, or the time is over; what came since it looked counts.
+        """Hold a pull until a wanted message arrives or its time is over; messages that arrived since its last read count.
 
-        If there is no room, the oldest pulls of the connection that holds most are refused, or this one if that is its own.
+        If the limit is reached, the oldest pulls of the connection with the most bytes are refused, or this pull if that is its
+        own connection.
         """
         if not self._makes_room(pull):
             pull.refuse()

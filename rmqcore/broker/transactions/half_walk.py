@@ -47,7 +47,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class HalfWalk:
-    """One walk through a queue, in steps that somebody makes.
+    """One walk through a queue, in steps made by the caller.
 
     Parameters
     ----------

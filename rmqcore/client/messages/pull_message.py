@@ -59,7 +59,7 @@ class PullResult:
     messages : tuple of ReceivedMessage
         Those that the consumer wants.
     next_begin_offset : int
-        Where to go on.
+        Queue offset of the next pull.
     min_offset, max_offset : int
         Of the queue.
     suggested_broker_id : int
@@ -116,7 +116,7 @@ def pull_result(
     Raises
     ------
     RequestError
-        It lacks what such an answer says.
+        The response lacks a field.
     """
     status = PullStatus(response.code)
     numbers = [

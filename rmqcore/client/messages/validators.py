@@ -14,23 +14,23 @@ _DELAYS = (DELAY, *TIMER_PROPERTIES)
 
 
 def check_topic(topic: str) -> None:
-    """Refuse what is no name of a topic.
+    """Check that a text is a valid topic name.
 
     Raises
     ------
     ValueError
-        It is none.
+        The name is invalid.
     """
     _check_name("topic", topic, MOST_TOPIC_LETTERS)
 
 
 def check_group(group: str) -> None:
-    """Refuse what is no name of a group.
+    """Check that a text is a valid group name.
 
     Raises
     ------
     ValueError
-        It is none.
+        The name is invalid.
     """
     _check_name("group", group, MOST_GROUP_LETTERS)
 
@@ -41,7 +41,7 @@ def check_topic_for_send(topic: str) -> None:
     Raises
     ------
     ValueError
-        Nobody may send there.
+        Clients cannot send to the topic.
     """
     check_topic(topic)
     if topic in NOT_FOR_SENDS:

@@ -81,7 +81,7 @@ class StoreState:
     calls : Calls
         Which threads are inside a call that holds a lock of the store.
     closing : bool
-        A close has begun: whoever waits in between ends its work.
+        A close has started: waiting threads end their work.
     closed : str, optional
         Why no method works any more; None while the store is open.
     errors : dict
@@ -212,7 +212,7 @@ class StoreState:
         return self._failures[0] if self._failures else None
 
     def fail(self, error: BaseException) -> None:
-        """Refuse writes from now on; reads go on. The first failure is kept."""
+        """Refuse writes from now on; reads continue. The first failure is kept."""
         if not isinstance(error, BaseException):
             raise TypeError(f"error: expected an exception, got {error!r}")
         self._failures.append(error)
@@ -283,7 +283,7 @@ class StoreState:
         A thread that holds a lock of the store further down its stack (this is a signal handler, a destructor or a callback on
         top of one of its calls) would wait for itself: there puts end now, and the rest follows when that call returns or raises.
 
-        An interrupt leaves the store closed for puts, and the next close goes on.
+        An interrupt leaves the store closed for puts, and the next close continues.
         """
         if not self._released:
             self.closing = True

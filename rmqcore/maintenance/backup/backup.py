@@ -93,7 +93,7 @@ def backup(
     ValueError
         `dest` lies in the store or the store in `dest`, or a limit below 1.
     TargetNotEmptyError
-        `dest` holds something that is no backup.
+        `dest` is not empty and not a backup.
     OtherStoreError
         The backup is that of another store, or of this one before its log was cut back. The copy stays as it is.
     StoreLockedError

@@ -55,7 +55,7 @@ class LevelForecast:
     reached_at_ms : int or None
         The time of the forecast where it is reached already; None where it is not within what was looked at.
     never : bool
-        Not at this rate, however long it goes on: the rules delete as much as is written.
+        Never at this rate: the rules delete as much as is written.
     """
 
     name: str

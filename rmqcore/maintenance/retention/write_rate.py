@@ -25,7 +25,7 @@ def write_rate(log: LogFacts, beside: float, given: float | None = None) -> Writ
     beside : float
         Bytes of queues and index for each byte of the log.
     given : float, optional
-        Bytes a second that somebody asked for.
+        Bytes per second set by the caller.
     """
     times = [facts for facts in log.files if facts.first is not None and facts.last is not None]
     if not times:

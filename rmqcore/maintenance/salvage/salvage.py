@@ -78,7 +78,7 @@ def salvage(
     log_only : bool
         Look at the CommitLog alone, also where the store has more.
     config : MessageStoreConfig, optional
-        Delay levels, paths, and sizes of files of which the store has none.
+        Delay levels, paths, and sizes of files that the store lacks.
     commitlog : str, path-like or sequence of path-like, optional
         Where the CommitLog is; see `rmqcore.read`.
     follow_links : bool
@@ -94,7 +94,7 @@ def salvage(
     NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
         As of `rmqcore.read`.
     StoreFormatError
-        There is no file of a CommitLog.
+        There is no CommitLog file.
     TargetNotEmptyError
         `out` holds something.
     ValueError

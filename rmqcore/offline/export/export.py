@@ -46,7 +46,7 @@ class ExportReport(Report):
     rows, stored_bytes : int
         Messages written, and the bytes that their records take in the store.
     shortened_bodies : int
-        Messages of which only the beginning of the body was written.
+        Number of messages whose body was shortened.
     shortened_at : list of int
         The phy offsets of the first 20 of them.
     max_body : int
@@ -54,7 +54,7 @@ class ExportReport(Report):
     files, file_bytes, partitions : int
         Part files, their bytes, and the folders they are in.
     topics_without_rows : list of str
-        Of the topics that were asked for, those of which nothing was written.
+        The requested topics without a written message.
     damage : list of DamageRange
         Ranges of the store that were damaged.
     seconds : float

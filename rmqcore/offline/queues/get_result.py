@@ -21,7 +21,7 @@ class OfflineGetResult:
     ----------
     status : GetMessageStatus
     next_begin_offset : int
-        Queue offset to go on with.
+        Queue offset of the next get.
     min_offset, max_offset : int
         The queue's bounds; the maximum is the offset after its last entry.
     buffer_total_size : int

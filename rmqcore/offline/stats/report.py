@@ -25,7 +25,7 @@ class GroupStats:
     Attributes
     ----------
     topic : str or None
-        None for all messages together, and for those of groups that there was no memory for.
+        None in the total, and in the row of topics that were not counted separately.
     hour_ms : int or None
         Where `stats` was asked for hours: the begin of the hour of the store time.
     queue_id : int or None
@@ -86,7 +86,7 @@ class ConsumerLag:
     lost : int
         How many of them the store no longer has.
     first_unread_ms : int or None
-        Store time of the oldest message that is unread; None where there is none, or it cannot be read.
+        Store time of the oldest unread message; None if there is none, or it cannot be read.
     behind_ms : int or None
         From then to the newest message of the store.
     beyond : int
@@ -126,9 +126,9 @@ class StatsReport(Report):
     ----------
     path : str
     total : GroupStats or None
-        All messages together; None where there is none.
+        Total of all messages; None if there are none.
     by : tuple of str
-        What groups are told apart by: ``topic``, then ``hour`` and ``queue`` where they were asked for.
+        The keys of the counts: ``topic``, then ``hour`` and ``queue`` if requested.
     groups : list of GroupStats
         The one with the most bytes first; with hours by topic and hour.
     more_groups : bool

@@ -78,7 +78,7 @@ def parse_heartbeat(request: str, body: bytes) -> Heartbeat:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not a valid heartbeat.
     """
     found = parse_body(request, body)
     return Heartbeat(

@@ -96,7 +96,7 @@ def parse_data_version(request: str, body: bytes) -> DataVersion:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not a version.
     """
     return data_version(parse_body(request, body))
 
