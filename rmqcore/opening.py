@@ -37,60 +37,60 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
     follow_links: bool = False,
     **overrides: Any,
 ) -> MessageStore:
-    """Open a store for writing and recover it. A new store is made where there is none.
+    """Open a store for writing and recover it. If there is no store, a new one is created.
 
     Parameters
     ----------
     path : path-like
         The store's root: the directory of commitlog/, consumequeue/ and index/.
     config : MessageStoreConfig or path-like, optional
-        Or the path of a ``broker.conf``. Without it Java's defaults hold, but for the sizes of an existing store's files:
-        where neither `config` nor `overrides` give one, it is the one that the files have (`rmqcore.find_config`).
+        The configuration, or the path of a ``broker.conf``. Defaults are Java's, except file sizes that neither `config` nor
+        `overrides` set: they are read from an existing store's files (`rmqcore.find_config`).
     create : bool
-        Make the directory when it is not there.
+        Create the directory if it does not exist.
     clock : callable, optional
-        Answers milliseconds since the epoch; called once a put inside the append lock.
+        Returns milliseconds since the epoch; called once per put inside the append lock.
     services : bool
         Run the threads that flush, dispatch and allocate. With False the caller makes their steps: `MessageStore.dispatch_once`,
         `flush` and so on.
     recover : str
-        ``"deep"``: all queues and index files are compared with the whole log, and healed, which takes about as long as building
-        them. With ``"normal"`` they are after an unclean exit, as far as `recover_check_bytes` goes (docs/durability.md).
+        ``"deep"``: compare all queues and index files with the whole log, and repair them, which takes about as long as building
+        them. ``"normal"``: compare them only after an unclean exit, for the newest `recover_check_bytes` of the log
+        (docs/durability.md).
     progress : callable, optional
         Called with (bytes done, bytes in all) of each part of the recovery.
     follow_links : bool
-        ``commitlog``, ``consumequeue`` and ``index`` in the root may be links, as Java takes them. All else that lies in a store
-        is never followed when it is a link. Directories that `config` names may be links.
+        Follow links at ``commitlog``, ``consumequeue`` and ``index`` in the root, as Java does. Other links inside a store are
+        never followed. Directories that `config` names may be links.
     **overrides
         Fields of MessageStoreConfig; they win over `config`.
 
     Returns
     -------
     MessageStore
-        A context manager, which closes it.
+        The open store, a context manager that closes it.
 
     Raises
     ------
     StoreLockedError
-        Another process writes the store, or this one has it open.
+        The store is already open for writing, in this or another process.
     NotAStoreError
-        Nothing is there and `create` is false.
+        There is no store, and `create` is false.
     StoreFormatError
-        Files of another size than given, or of several sizes; the error names the file, its size and the expected one.
+        Files differ in size from the setting or from each other; the error names the file, its size and the expected one.
     LinkError
         A file or directory of the store is a link.
     ValueError
-        A setting that its field cannot take, another `recover`, or a ``broker.conf`` of a broker whose store is of another kind
-        (DLedger, RocksDB).
+        A setting or `recover` is invalid, or the ``broker.conf`` is that of a store of another kind (DLedger, RocksDB).
     TypeError
-        A setting that is no field, a `config` of another type, a `clock` or `progress` that cannot be called.
+        A setting is unknown, `config` has another type, or `clock` or `progress` is not callable.
     OSError
         The directory cannot be read or written, or the ``broker.conf`` cannot be read.
 
     Warns
     -----
     UnusedSettingWarning
-        A setting that this release does nothing with (docs/config.md).
+        A setting has no effect in this release (docs/config.md).
     """
     for name, given in (("clock", clock), ("progress", progress)):
         if given is not None:
@@ -184,7 +184,7 @@ def _configured(config: object, overrides: dict[str, Any]) -> MessageStoreConfig
         return config.changed(**overrides)
     if isinstance(config, str | os.PathLike):
         return MessageStoreConfig.from_broker_conf(config, **overrides)
-    hint = "; give its items as keywords: **config" if isinstance(config, Mapping) else ""
+    hint = "; pass its items as keywords: **config" if isinstance(config, Mapping) else ""
     raise TypeError(
         f"config: expected a MessageStoreConfig or the path of a broker.conf, got {type(config).__name__}{hint}"
     )
@@ -201,6 +201,4 @@ def other_root(store: Path, settings: MessageStoreConfig) -> str | None:
     root = settings.store_path_root_dir
     if root is None or os.path.realpath(root) == os.path.realpath(store):
         return None
-    return (
-        f"store_path_root_dir (storePathRootDir) is {root}, and the store that is opened is {store}"
-    )
+    return f"store_path_root_dir (storePathRootDir) is {root}, but the store to open is {store}"

@@ -1,4 +1,4 @@
-"""What to say where the extensions cannot be imported: loaded only then."""
+"""Text of the ImportError for missing extensions; loaded only then."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def why_not_loaded(error: ImportError) -> str:
     present = sorted(path.name for path in codec.glob("codec.*") if path.suffix in {".so", ".pyd"})
     if (root / "setup.py").exists() and (root / "src" / "rmqcore" / "_native").is_dir():
         remedy = (
-            "This is a source checkout; build the extensions with\n\n"
-            f"    cd {root} && {sys.executable} -m pip install --editable .\n\n"
-            "or, if rmqcore is installed elsewhere, start Python from another folder than this checkout"
+            f"This is a source checkout; build the extensions with\n\n    cd {root} && "
+            f"{sys.executable} -m pip install --editable .\n\nor, if rmqcore is installed "
+            "elsewhere, start Python outside of this checkout"
         )
     else:
         remedy = f"Install rmqcore again for this Python: {sys.executable} -m pip install --force-reinstall rmqcore"
     if any(codec.joinpath(f"codec{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
-        state = "is there but cannot be loaded"
+        state = "exists but cannot be loaded"
     elif present:
-        state = f"is not there, only {', '.join(present)}: rmqcore was built for another Python"
+        state = f"does not exist, only {', '.join(present)}: rmqcore was built for another Python"
     else:
-        state = "is not there: rmqcore was not built"
+        state = "does not exist: rmqcore was not built"
     return f"rmqcore's extensions cannot be imported by {python}: {wanted} {state} ({error}). {remedy}."

@@ -16,7 +16,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """What an attribute may be: one of `values`, or where there are none a number from `least` on."""
+    """Allowed values of an attribute: one of `values`, or a number of at least `least`."""
 
     values: frozenset[str] = frozenset()
     least: int = 0
@@ -55,7 +55,7 @@ def parse_attributes(text: str) -> dict[str, str]:
     Raises
     ------
     ValueError
-        It is none, or names a key twice.
+        The text is not a list of changes, or names a key twice.
 
     Notes
     -----
@@ -82,7 +82,7 @@ def changed_attributes(
     Raises
     ------
     ValueError
-        A change is none, or one that may not be made.
+        A change is invalid or not allowed.
     """
     attributes = dict(current or {})
     seen = set()

@@ -1,4 +1,4 @@
-"""What a broker asks of a connection and of the loop that it runs on: both have stand-ins in tests."""
+"""Protocols of a connection and its loop, as the broker uses them; tests have stand-ins."""
 
 from __future__ import annotations
 

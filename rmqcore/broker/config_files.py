@@ -92,16 +92,16 @@ class ConfigFiles:
             self._damaged.add(name)
         if backup is not None:
             why = wrong or f"{self._path(name)} is not there"
-            self._tell(f"{why}; {name}.bak was read instead: its last changes may be lost")
+            self._tell(f"{why}; read {name}.bak instead: the last changes may be lost")
             return backup
         if wrong is None and wrong_backup is None:
             return None
         if wrong_backup is None and self._is_empty(name):
-            self._tell(f"{wrong}; it counts as not there")
+            self._tell(f"{wrong}; treating it as missing")
             return None
         why = "; ".join(filter(None, (wrong, wrong_backup)))
         raise StoreFormatError(
-            f"{why}; put a sound copy there, or move it away to begin without it"
+            f"{why}; replace it by a sound copy, or move it away to start without it"
         )
 
     def _read(
@@ -129,7 +129,7 @@ class ConfigFiles:
 
     def left_out(self, name: str, wrong: str) -> None:
         """Log a part of a file that is not used; `wrong` is a sentence."""
-        self._tell(f"{name}: {wrong} It is left out.")
+        self._tell(f"{name}: {wrong} It is skipped.")
 
     # ---- writing ------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class ConfigFiles:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for a write."""
+        """Return True if a caller waits for a write."""
         return any(file.thens or file.told for file in self._files.values())
 
     def close(self) -> None:
@@ -199,9 +199,9 @@ class ConfigFiles:
         """Call all that waited for a write; the value of a failed write waits again, unless there is a newer one."""
         error = writing.exception()
         if error is None and file.wrong is not None:
-            _LOG.warning("%s is written again", self._path(name))
+            _LOG.warning("%s can be written again", self._path(name))
         elif error is not None and str(error) != file.wrong:  # it is tried again each few seconds
-            _LOG.error("%s could not be written: %s; it is tried again", self._path(name), error)
+            _LOG.error("%s could not be written: %s; trying again", self._path(name), error)
         file.wrong = None if error is None else str(error)
         if error is not None:
             file.waiting = file.waiting or file.value

@@ -1,4 +1,4 @@
-"""What a peer can make the broker log: lines of bounded length, without control characters, and few of one kind per second."""
+"""Limits what a peer can make the broker log: short lines without control characters, a few of each kind per second."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LogLimit(logging.Filter):
             )
         text = shortened(record.getMessage())
         if left_out:
-            text += f" ({left_out} more lines like this were left out)"
+            text += f" ({left_out} similar lines were not logged)"
         record.msg, record.args = text, None
         return True
 

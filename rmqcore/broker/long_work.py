@@ -1,4 +1,4 @@
-"""What a thread does beside the loop for long, so that the loop is kept waiting as little as Python allows."""
+"""Runs long work in a thread beside the loop so that the loop waits as little as Python allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a broker its puts, delay levels and transactions work with: they lie below `broker`, and never import it."""
+"""The broker as its puts, delay levels and transactions use it; they never import `broker`."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def refusal(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
 
 
 def is_final(broker: BrokerParts, message: Message, status: PutMessageStatus) -> bool:
-    """Whether a message that the store holds and that was refused once more would be refused by any store.
+    """Return True if any store would refuse the stored message again, so that repeating the put is useless.
 
     What `for_version` alone refuses is kept: a broker without that setting delivers it.
     """

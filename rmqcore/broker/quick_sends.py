@@ -86,7 +86,7 @@ class QuickSends:
         return self._kernel.feed(buffer, begin, end, born_host)
 
     def is_safe(self, fed: Fed) -> bool:
-        """Whether the answers may be sent at once: neither the disk nor followers are waited for."""
+        """Return True if the answers can be sent at once: neither the disk nor followers must confirm."""
         return not (self._waits and fed.end_phy_offset)
 
     def when_safe(self, fed: Fed, then: Callable[[bytes], object]) -> None:
@@ -113,7 +113,7 @@ class QuickSends:
             kernel.forget_topic(name)
 
     def _takes(self, topic: TopicConfig) -> bool:
-        """Whether sends to a topic can be plain, and the store has no batch queues of it."""
+        """Return True if sends to a topic can be plain, and the store has no batch queues of it."""
         assert self._appender is not None
         assert self._settings is not None
         return is_plain(topic, self._settings) and not self._appender.is_closed(topic.name)
@@ -161,7 +161,7 @@ class QuickSends:
         return b"".join(changed)
 
     def _holds(self, answer: RemotingCommand) -> bool:
-        """Whether the messages that an answer names are safe, to the end of the last one."""
+        """Return True if the messages that an answer names are safe, to the end of the last one."""
         store = self._broker.store
         msg_id = answer.ext_fields["msgId"].rpartition(",")[2]
         phy_offset, safe = parse_msg_id(msg_id).phy_offset, safe_offset(store)
@@ -184,7 +184,7 @@ class QuickSends:
 
 
 def is_plain(topic: TopicConfig, settings: BrokerSettings) -> bool:
-    """Whether sends to a topic can be plain: its name is no special one, and nothing of it changes what is stored."""
+    """Return True if sends to a topic can be plain: its name is not special, and the broker does not change its messages."""
     name = topic.name
     return (
         wrong_topic(name) is None

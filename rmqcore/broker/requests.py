@@ -93,7 +93,7 @@ def _response(broker: Broker, request: RemotingCommand, channel: Asker) -> Remot
         warn_unserved(broker.said_once, broker.now_ms(), "broker", channel.peer, request)
         return request.not_supported()
     if len(request.body) > MOST_BODY_BYTES and request.code not in _WITH_MESSAGES:
-        remark = f"{len(request.body)} bytes in the body, at most {MOST_BODY_BYTES} are taken"
+        remark = f"{len(request.body)} bytes in the body, expected at most {MOST_BODY_BYTES}"
         return request.response(ResponseCode.INVALID_PARAMETER, remark)
     try:
         return handler(Call(broker, request, channel))

@@ -93,7 +93,7 @@ class ScheduleMessages:
         high = store.max_offset(SCHEDULE_TOPIC, queue_id)
         right = min(max(queue_offset, low), max(low, high))
         if right != queue_offset:
-            text = "delay level %d: offset %d is outside of its queue, which has %d to %d"
+            text = "delay level %d: offset %d is outside its queue (%d to %d)"
             _LOG.warning(text, level.number, queue_offset, low, high)
             self._offsets.note(level.number, right)
         return right
@@ -220,7 +220,7 @@ class ScheduleMessages:
                     level.queue_offset = found.next_begin_offset
                     level.due_ms = now_ms  # look at once whether there is more
             elif found.next_begin_offset != level.queue_offset:
-                text = "delay level %d: nothing at %d (%s), going on at %d"
+                text = "delay level %d: no message at %d (%s), continuing at %d"
                 _LOG.warning(
                     text, level.number, level.queue_offset, found.status, found.next_begin_offset
                 )
@@ -263,9 +263,9 @@ class ScheduleMessages:
         except ValueError as error:
             topic, queue_id, wrong = "", 0, str(error)
         if topic == TRANS_HALF_TOPIC:
-            wrong = f"{topic} is for halves of transactions"
+            wrong = f"{topic} is reserved for prepared messages of transactions"
         if wrong is not None:
-            text = "delay level %d: the message at queue offset %d is left out: %s"
+            text = "delay level %d: the message at queue offset %d is skipped: %s"
             _LOG.error(text, level.number, view.queue_offset, wrong)
             return True
         message = copy_of(view, topic, queue_id)
@@ -277,6 +277,6 @@ class ScheduleMessages:
                 self._broker.stats.broker_put(result.count)
                 return True
             status = result.status
-        text = "delay level %d: the message at queue offset %d is not stored: %s"
+        text = "delay level %d: the message at queue offset %d could not be stored: %s"
         _LOG.error(text, level.number, view.queue_offset, status)
         return is_final(self._broker, message, status)

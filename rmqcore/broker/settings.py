@@ -138,7 +138,7 @@ class BrokerSettings:
                 raise SettingError((java_name(name),), problem)
         for name in ("broker_name", "broker_cluster_name"):
             if not getattr(self, name).strip():
-                raise SettingError((java_name(name),), "expected a name, got none")
+                raise SettingError((java_name(name),), "expected a name, got an empty value")
 
     @classmethod
     def from_properties(cls, given: Mapping[str, str]) -> Self:
@@ -147,12 +147,12 @@ class BrokerSettings:
         Raises
         ------
         SettingError
-            A value is none, or asks for what this broker must not seem to do: to ask clients who they are, or to elect a master.
-            The error names the key.
+            A value is invalid, or enables authentication or the election of masters, which this broker does not have. The error
+            names the key.
         """
         for key in NOT_SERVED & given.keys():
             if parse_value(key, "bool", given[key]):
-                raise SettingError((key,), "expected false: this broker does not serve it")
+                raise SettingError((key,), "expected false: this broker does not support it")
         return replace(cls(), **parse_settings(given))
 
 
@@ -162,7 +162,7 @@ def parse_settings(given: Mapping[str, str]) -> dict[str, Any]:
     Raises
     ------
     SettingError
-        A value is none; the error names the key.
+        A value is invalid; the error names the key.
     """
     values: dict[str, Any] = {}
     for key, text in given.items():

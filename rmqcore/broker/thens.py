@@ -1,4 +1,4 @@
-"""Those who wait for something, told one after the other."""
+"""Callbacks that wait for one event, called in order."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def call_each(thens: Iterable[Callable[[*_Args], object]], *args: *_Args) -> Non
 
 
 def nothing() -> None:
-    """What is called where nobody waits."""
+    """Do nothing; the callback of a caller that does not wait."""

@@ -64,7 +64,7 @@ class Worker:
             Too much work waits already.
         """
         if self._most_waiting is not None and self._waiting >= self._most_waiting:
-            raise WorkerBusyError(f"{self._most_waiting} requests wait for the disk already")
+            raise WorkerBusyError(f"{self._most_waiting} requests are already waiting for the disk")
         self._waiting += 1
         done = (
             self._threads.submit(_uncollected, work)

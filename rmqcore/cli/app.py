@@ -72,7 +72,10 @@ def application(words: Sequence[str], answer: Callable[[int], object]) -> typer.
     `answer` is called with what the verb returns.
     """
     app = typer.Typer(
-        help="Read, check, export, repair and serve RocketMQ stores. Without --apply no file of a store is changed.",
+        help=(
+            "Read, check, export, repair and serve RocketMQ stores. Files of a store are only "
+            "changed with --apply."
+        ),
         epilog=(
             "Exit codes: 0 fine, 1 failed, 2 damaged or partial, 64 wrong usage, 130 Ctrl-C. "
             "`rmqcore VERB --help` has an example."
@@ -146,8 +149,8 @@ def _no_verb(word: str) -> int:
     """Report an unknown verb with the one to type instead; people know those of other tools."""
     instead = verb_for(word)
     if instead is not None:
-        say(f"{word!r} is no verb of rmqcore", instead)
+        say(f"unknown command {word!r}", instead)
     else:
         meant = did_you_mean(word, [*VERBS, SPARK], shown=repr)
-        say(f"{word!r} is no verb of rmqcore{meant}", "`rmqcore --help` lists the verbs")
+        say(f"unknown command {word!r}{meant}", "`rmqcore --help` lists the commands")
     return USAGE

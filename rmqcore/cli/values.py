@@ -1,4 +1,4 @@
-"""What an option takes: a number, or one of some words; and what is said of anything else.
+"""Parsers of option values: numbers and choices, with their error messages.
 
 Typer has types for both, and tells what is wrong in the words of the library that it parses with, without the value. So every
 option that takes no text has a parser, most of them from here; tests/unit/cli/test_option_values.py holds that.
@@ -30,7 +30,7 @@ def wrong_value(given: str, expected: str, option: str | None = None) -> typer.B
     option : str, optional
         The option's name. A parser need not know it: Typer says whose it is.
     """
-    return typer.BadParameter(f"{given!r} was given, expected {expected}", param_hint=option)
+    return typer.BadParameter(f"got {given!r}, expected {expected}", param_hint=option)
 
 
 def whole_number(least: int, most: int, what: str = "a whole number") -> Callable[[str], int]:
@@ -64,7 +64,7 @@ def number(fits: Callable[[float], bool], expected: str) -> Callable[[str], floa
 
 
 def is_port(text: str) -> bool:
-    """Whether a text is the number of a port that a server can have."""
+    """Return True if a text is a valid port number of a server."""
     return text.isascii() and text.isdigit() and 0 < int(text[:6]) <= MOST_PORT
 
 

@@ -53,7 +53,7 @@ class ConsumeFrom(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What all queues of a consumer share."""
+    """State shared by all queues of a consumer."""
 
     instance: ClientInstance
     group: str
@@ -85,7 +85,7 @@ class PulledQueue(ABC):
 
     @property
     def is_pulled(self) -> bool:
-        """Whether it was started and not dropped."""
+        """True if the queue was started and not dropped."""
         return self._task is not None
 
     def start(self, queue_offset: int | None = None) -> None:
@@ -166,7 +166,7 @@ class PulledQueue(ABC):
             queue_offset = result.next_begin_offset
             self._broker_id = result.suggested_broker_id
             if result.status is PullStatus.OFFSET_ILLEGAL:
-                _LOG.warning("%s: goes on at %d: %s", self.queue, queue_offset, result)
+                _LOG.warning("%s: continuing at %d: %s", self.queue, queue_offset, result)
             self.pulled(result.messages, queue_offset)
 
     async def _after_error(self, error: ClientError) -> None:
@@ -283,7 +283,7 @@ class AssignedQueue(PulledQueue):
         self._cache.drop(self)
 
     def start_anew(self, queue_offset: int | None) -> None:
-        """Go on from a queue offset; None: from where the group is."""
+        """Continue at a queue offset; None: at the group's offset."""
         self.drop()
         self.progress = Progress(queue_offset)
         self._passed = None

@@ -1,4 +1,4 @@
-"""What an administrator asks of a cluster, for asyncio: topics, groups, their offsets, and single messages.
+"""An administrator's requests to a cluster, for asyncio: topics, groups, their offsets, and single messages.
 
 Source: RocketMQ 5.5.0 DefaultMQAdminExtImpl, MQAdminImpl, MQClientAPIImpl.
 """
@@ -253,7 +253,7 @@ class AsyncAdmin:
             await self._cluster.ask_all(brokers, code, fields, nothing_to_read)
 
     async def reset_offsets(self, group: str, topic: str, to: StoreTime) -> dict[MessageQueue, int]:
-        """Let a group continue from another place in all queues of a topic.
+        """Reset the offsets of a group in all queues of a topic.
 
         Members that run drop what they hold and read again from there; Java's lite pull consumers do not: stop them first.
 
@@ -295,7 +295,7 @@ class AsyncAdmin:
         ----------
         group : str
         topic : str, optional
-            Only the queues of this topic; without it those of all topics of which the group has committed an offset.
+            Only the queues of this topic; by default those of all topics in which the group has committed an offset.
 
         Raises
         ------

@@ -68,7 +68,7 @@ class AsyncPullConsumer:
     Raises
     ------
     ValueError
-        A name or address is none.
+        A name or address is invalid.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class AsyncPullConsumer:
         Raises
         ------
         ValueError
-            The topic is no name, or the tags are none.
+            The topic or the tags are invalid.
         ClientError
             No name server could be asked, or the time is over: then the topic is not subscribed.
         """
@@ -173,7 +173,7 @@ class AsyncPullConsumer:
         Parameters
         ----------
         timeout : float
-            Seconds to wait at most; 0 gives what is there.
+            Seconds to wait at most; 0 returns the messages that are already there.
 
         Returns
         -------
@@ -250,7 +250,7 @@ class AsyncPullConsumer:
         broker_name: str | None = None,
         timeout: float = 5.0,  # noqa: ASYNC109 as for poll
     ) -> None:
-        """Go on from another offset of a queue; what was pulled from it and not given out is forgotten.
+        """Continue a queue at another offset; messages of it that were pulled but not returned are dropped.
 
         Parameters
         ----------
@@ -281,11 +281,11 @@ class AsyncPullConsumer:
         ]
         if not found:
             raise NotAssignedError(
-                f"queue {queue_id} of topic {topic} is not read by this consumer now"
+                f"queue {queue_id} of topic {topic} is not assigned to this consumer now"
             )
         if len(found) > 1:
             brokers = ", ".join(sorted(assigned.queue.broker_name for assigned in found))
-            raise ValueError(f"brokers {brokers} have a queue {queue_id}: give broker_name")
+            raise ValueError(f"brokers {brokers} all have a queue {queue_id}: pass broker_name")
         async with deadline(timeout, "seek"):
             low, high = await found[0].bounds()
         if not low <= queue_offset <= high:
@@ -336,7 +336,8 @@ class AsyncPullConsumer:
             done = self._auto_commit and one.progress.finished == one.progress.position
             if self._assigned.get(queue) is not one and not done:
                 _LOG.warning(
-                    "commit: nothing is stored for %s, which this consumer no longer reads: the group gets its messages again",
+                    "commit: %s is no longer assigned to this consumer, so nothing was committed: "
+                    "the group gets its messages again",
                     queue,
                 )
 

@@ -57,7 +57,7 @@ class AsyncProducer:
     max_message_size : int
         Bytes of the longest body, or batch.
     compress_over : int
-        Bodies of so many bytes or more are sent compressed, by ZLIB; consumers of all kinds undo that.
+        Bodies of at least this number of bytes are compressed with ZLIB; all consumers decompress them.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
     on_event : callable, optional
@@ -66,7 +66,7 @@ class AsyncProducer:
     Raises
     ------
     ValueError
-        A name or address is none.
+        A name or address is invalid.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class AsyncProducer:
         Raises
         ------
         ValueError
-            No broker takes such a message.
+            No broker accepts the message.
         NoRouteError
             No broker has the topic, and none would create it.
         RefusedError
@@ -222,12 +222,12 @@ class AsyncProducer:
         keys: str | Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a message without waiting for an answer: nobody learns whether it was stored.
+        """Send a message without waiting for a response: it is unknown if the message was stored.
 
         Raises
         ------
         ValueError, NoRouteError, ClientError
-            As for `send`; a broker that cannot be reached is told too.
+            As for `send`; also if a broker cannot be reached.
         """
         end = asyncio.get_running_loop().time() + self._timeout
         with self._instance.events.timed("send", topic):
@@ -328,7 +328,7 @@ class AsyncProducer:
         """Return the queue whose turn it is; after a failure one of another broker if there is one."""
         queues = self._instance.routes.publish_queues(topic)
         if not queues:
-            raise NoRouteError(f"no broker has topic {topic}, or a queue of it that may be written")
+            raise NoRouteError(f"no broker has a writable queue of topic {topic}")
         if topic not in self._turns:
             self._turns[topic] = secrets.randbelow(len(queues))
         start = self._turns[topic]

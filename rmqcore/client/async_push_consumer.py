@@ -240,7 +240,7 @@ class AsyncPushConsumer:
                 self._held.tell()
 
     def stop(self) -> None:
-        """Let `run` return when the messages in work are finished. A handler may call it."""
+        """Make `run` return when the messages in work are finished. Handlers may call it."""
         self._stopped = True
         self._held.tell()
 
@@ -289,7 +289,9 @@ class AsyncPushConsumer:
             self._instance.abandon()
             return
         if asyncio.current_task() in self._workers:
-            raise ClientError("close() in a handler would wait for that handler: call stop() there")
+            raise ClientError(
+                "close() inside a handler would wait for that handler: call stop() instead"
+            )
         self._closing = True
         try:
             await self._close(timeout)
@@ -386,6 +388,7 @@ class AsyncPushConsumer:
             else traceback.format_exception_only(error)[-1].strip()
         )
         _LOG.warning("%r is given again: %s", one.message, why, exc_info=error)
+        _LOG.warning("%r is handled again: %s", one.message, why, exc_info=error)
         most = self._max_reconsume_times
         if self._held.orderly and (most is None or one.message.reconsume_times < most):
             self._again(one, SUSPEND_SECONDS)
@@ -396,7 +399,7 @@ class AsyncPushConsumer:
         try:
             await self._send_back(one.message, level)
         except ClientError as refusal:
-            _LOG.warning("%r was not sent back: %s", one.message, refusal)
+            _LOG.warning("%r could not be sent back: %s", one.message, refusal)
             self._again(one, SUSPEND_SECONDS if self._held.orderly else LOCAL_RETRY_SECONDS)
         else:
             self._held.finish(one)

@@ -150,7 +150,7 @@ class PullConsumer:
         broker_name: str | None = None,
         timeout: float = 5.0,
     ) -> None:
-        """Go on from another offset of a queue: `AsyncPullConsumer.seek`."""
+        """Continue a queue at another offset: `AsyncPullConsumer.seek`."""
         self._thread.run(
             lambda: self._client.seek(
                 topic, queue_id, queue_offset, broker_name=broker_name, timeout=timeout
@@ -228,7 +228,7 @@ class Admin:
         self._thread.run(lambda: self._client.delete_group(group))
 
     def reset_offsets(self, group: str, topic: str, to: StoreTime) -> dict[MessageQueue, int]:
-        """Let a group continue from another place: `AsyncAdmin.reset_offsets`."""
+        """Reset the offsets of a group in a topic: `AsyncAdmin.reset_offsets`."""
         return self._thread.run(lambda: self._client.reset_offsets(group, topic, to))
 
     def lag(self, group: str, topic: str | None = None) -> GroupLag:

@@ -141,7 +141,7 @@ class PushConsumer:
             raise
 
     def stop(self) -> None:
-        """Let `run` return when the messages in work are finished. A handler or a signal handler may call it."""
+        """Make `run` return when the messages in work are finished. Handlers and signal handlers may call it."""
 
         async def stop() -> None:
             self._client.stop()
@@ -157,7 +157,9 @@ class PushConsumer:
             A handler has called this: it would wait for itself. `stop` is for handlers.
         """
         if threading.get_ident() in self._handlers:
-            raise ClientError("close() in a handler would wait for that handler: call stop() there")
+            raise ClientError(
+                "close() inside a handler would wait for that handler: call stop() instead"
+            )
         if self._end.alive and self._thread.is_ours:
             self._closing = True
             seconds = 0.0 if self._hurried else timeout

@@ -1,4 +1,4 @@
-"""What a broker asks a member of a group on behalf of an administrator: how far it is, what it does, and to set its offsets.
+"""Answers a broker's requests to a group member: its progress, its state, and new offsets.
 
 Source: RocketMQ 5.5.0 ClientRemotingProcessor#resetOffset, #getConsumeStatus, #getConsumerRunningInfo, ConsumerRunningInfo.
 """
@@ -55,12 +55,12 @@ class QueueState:
 
 
 def new_offsets(request: RemotingCommand, group: str) -> dict[MessageQueue, int] | None:
-    """Read RESET_CONSUMER_CLIENT_OFFSET: the queue offsets that a group is to go on from; None for another group.
+    """Return the new queue offsets of RESET_CONSUMER_CLIENT_OFFSET; None if they are for another group.
 
     Raises
     ------
     RequestError
-        It is none.
+        The request is invalid.
     """
     code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
     fields = parse_fields(code, request.ext_fields)

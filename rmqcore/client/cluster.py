@@ -1,4 +1,4 @@
-"""What an administrator's calls ask of name servers and brokers.
+"""Requests of an administrator to name servers and brokers.
 
 Source: RocketMQ 5.5.0 DefaultMQAdminExtImpl, MQAdminImpl, MQClientAPIImpl.
 """

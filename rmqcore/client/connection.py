@@ -121,11 +121,11 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(seconds):
                 await self._send(request)
         except TimeoutError:
-            self.close("it takes no more bytes")
+            self.close("it does not read")
             raise AnswerTimeoutError(self.address, request_name(request), seconds) from None
 
     def send_at_once(self, request: RemotingCommand) -> asyncio.Future[RemotingCommand]:
-        """Send a request before anything else, and give the future of its answer, which nobody has to wait for."""
+        """Send a request before all others, and return the future of its response."""
         request.opaque = next(self._opaques) % _OPAQUES
         answer: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
         self._waiting[request.opaque] = request_name(request), answer
@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
         return answer
 
     def close(self, reason: str = "the connection was closed by this side") -> None:
-        """Close it; whoever waits for an answer gets `NotReachedError`."""
+        """Close the connection; waiting requests get `NotReachedError`."""
         if not self.closed:
             self.closed = True
             self._reason = reason
@@ -160,10 +160,10 @@ class Connection(asyncio.Protocol):
                 self._came(decode_command(frame))
         except ProtocolError as error:
             _LOG.error("%s: %s", self.address, error)
-            self.close(f"it sent what is no frame: {error}")
+            self.close(f"it sent an invalid frame: {error}")
 
     def eof_received(self) -> None:
-        """Let the transport close."""
+        """Close the transport."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End all waits for a response."""
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             self._end()
 
     def pause_writing(self) -> None:
-        """Let nobody send until the peer has taken what is there."""
+        """Block sends until the peer has read the pending bytes."""
         self._room.clear()
 
     def resume_writing(self) -> None:
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
         if response is None or command.is_oneway:
             return
         if not self._room.is_set():
-            self.close("it asks, and reads no answers")
+            self.close("it sends requests but does not read the responses")
         elif not self.closed:
             self._write(encode_command(response), response)
 
@@ -224,7 +224,7 @@ def split_address(address: str, request: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     digits = port.isascii() and port.isdigit() and len(port) < 6
     if not (colon and host and digits and 0 < int(port) < 65_536):
-        raise NotReachedError(address[:200], request, "this is no host:port")
+        raise NotReachedError(address[:200], request, "not host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -1,4 +1,4 @@
-"""What a client tells a program that counts: one event for each thing that was done, or failed."""
+"""Events of a client for metrics: one for each finished or failed operation."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Events:
         except Exception:  # noqa: BLE001 a mistake in what counts messages must not lose one
             if not self._has_raised:
                 self._has_raised = True
-                _LOG.exception("on_event raised; what it raises later is not logged")
+                _LOG.exception("on_event raised; later exceptions from it are not logged")
 
     @contextmanager
     def timed(self, kind: str, name: str, count: int = 1) -> Iterator[None]:

@@ -68,7 +68,7 @@ class Progress(Generic[Owner]):
 
     @property
     def all_received(self) -> bool:
-        """Whether no batch is on its way to a caller."""
+        """Return True if callers have received all batches."""
         return all(one.received for one in self._batches)
 
     def give(self, pulled: Pulled[Owner], handover: Handover) -> bool:

@@ -1,4 +1,4 @@
-"""What producers and consumers share: name servers, routes, heartbeats.
+"""State shared by producers and consumers: name servers, routes, heartbeats.
 
 Source: RocketMQ 5.5.0 MQClientInstance, NettyRemotingClient#getAndCreateNameserverChannel.
 """
@@ -107,14 +107,14 @@ class ClientInstance:
 
     @property
     def ids(self) -> UniqueIds:
-        """What makes the ids of messages; known once a name server has been asked."""
+        """Generator of message ids; set once a name server has responded."""
         assert self._ids is not None
         return self._ids
 
     # ---- life -------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
-        """Refuse to go on with a client that was closed, and begin the work in the background with the first call.
+        """Raise an error if the client was closed, and start the background work at the first call.
 
         Raises
         ------
@@ -127,7 +127,8 @@ class ClientInstance:
             self._loop = asyncio.get_running_loop()
         if not self.is_ours:
             raise ClientClosedError(
-                "this client belongs to the event loop that used it first, and to its process: make another one"
+                "this client belongs to the event loop and process that used it first: create "
+                "another client"
             )
         if not self._tasks:
             self.every(REFRESH_SECONDS, self.refresh_routes)
@@ -135,7 +136,7 @@ class ClientInstance:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the event loop and the process that the client belongs to."""
+        """Return True if the client belongs to the running event loop and process."""
         loop = self._loop
         return os.getpid() == self._pid and (loop is None or loop is asyncio.get_running_loop())
 
@@ -147,7 +148,7 @@ class ClientInstance:
         return task
 
     def every(self, seconds: float, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do a step again and again, from one period from now on; one that fails is told in the log, and done again."""
+        """Repeat a step every period, first after one period; a step that fails is logged and repeated."""
         self.run(self._repeat(seconds, step))
 
     async def close(
@@ -403,10 +404,10 @@ def _addresses(namesrv: str | Iterable[str]) -> list[str]:
         check_texts(namesrv=text)
     addresses = [text.strip() for text in texts if text.strip()]
     if not addresses:
-        raise ValueError(f"namesrv is {namesrv!r}, expected host:port, or several with ; between")
+        raise ValueError(f"namesrv is {namesrv!r}, expected host:port, or several separated by ;")
     for address in addresses:
         if "," in address or "/" in address or not address.rpartition(":")[2].isdigit():
-            raise ValueError(f"namesrv: {address!r}, expected host:port, or several with ; between")
+            raise ValueError(f"namesrv: {address!r}, expected host:port, or several separated by ;")
     return addresses
 
 

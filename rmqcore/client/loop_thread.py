@@ -35,7 +35,7 @@ class LoopThread:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process has the thread: a child that was forked has not."""
+        """Return True if the thread runs in this process, not in the parent of a fork."""
         return os.getpid() == self._pid
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
@@ -54,7 +54,7 @@ class LoopThread:
             )
         if not self.is_ours:
             raise ClientClosedError(
-                "this client belongs to the process that this one was forked from"
+                "this client belongs to the parent process: create another client after a fork"
             )
         done = None
         try:

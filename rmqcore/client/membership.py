@@ -35,7 +35,7 @@ UNBALANCED_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What a consumer does with the queues of a member."""
+    """A consumer's work on the queues assigned to a member."""
 
     assign: Callable[[str, list[MessageQueue]], Awaitable[bool]]
     """Read these queues of a topic, and no others; False if that is not done yet: another rebalance is to follow soon."""
@@ -183,7 +183,7 @@ class Membership:
         try:
             return self._answer(request)
         except RequestError as error:
-            _LOG.warning("a broker asks for what cannot be done: %s", error)
+            _LOG.warning("a broker sent a request that cannot be carried out: %s", error)
             return request.response(ResponseCode.SYSTEM_ERROR, str(error))
 
     def _answer(self, request: RemotingCommand) -> RemotingCommand | None:

@@ -38,7 +38,7 @@ class MessageCache(Generic[Owner]):
         self._closed = False
 
     def holds(self, owner: Owner) -> bool:
-        """Whether there are messages of an owner."""
+        """Return True if there are messages of an owner."""
         return self._messages[owner] > 0
 
     def held(self, owner: Owner) -> tuple[int, int]:
@@ -91,7 +91,7 @@ class MessageCache(Generic[Owner]):
         self._tell()
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """Wake all waiting tasks."""
         self._closed = True
         self._tell()
 

@@ -1,4 +1,4 @@
-"""Whether a broker or a name server is up and ready: one question to it, over a connection of its own.
+"""Checks that a broker or name server is up and ready, by one request over a separate connection.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor#getBrokerRuntimeInfo, #getBrokerConfig, CleanCommitLogService#isSpaceToDelete.
 """
@@ -32,7 +32,7 @@ _MAY_REFUSE = tuple(ResponseCode)
 
 @dataclass(frozen=True, slots=True)
 class PeerStatus:
-    """What a broker or a name server answered.
+    """Status reported by a broker or name server.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class PeerStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether clients can be served: of a broker, whether its store takes messages."""
+        """True if clients can be served: a broker's store must accept messages."""
         return self.store in (None, OK)
 
     def as_dict(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ async def ask_status(address: str, seconds: float) -> PeerStatus:
     Raises
     ------
     ClientError
-        It was not reached, did not answer in time, or answered with what is no answer.
+        The peer cannot be reached, does not respond in time, or its response is invalid.
     """
     begin = end = 0.0
     now = asyncio.get_running_loop().time

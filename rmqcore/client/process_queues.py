@@ -104,7 +104,7 @@ class ProcessQueue(PulledQueue):
         return 0 if position is None or self._next_offset is None else self._next_offset - position
 
     def reset(self, queue_offset: int) -> None:
-        """Let `position` be another offset, whatever is held; the queue is to be retired at once."""
+        """Set `position` to another offset, and mark the queue to be retired with the messages that it holds."""
         self._unfinished.clear()
         self._next_offset = queue_offset
 

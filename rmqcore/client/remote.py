@@ -53,12 +53,12 @@ class Remote:
         seconds : float
             How long the answer is waited for, the time to connect included.
         accepted : collection of int
-            The response codes that are no errors.
+            The response codes that are not errors.
 
         Raises
         ------
         ClientError
-            There was no answer, or it says that the peer did not do it.
+            There was no response, or the peer refused the request.
         """
         name = request_name(request)
         end = asyncio.get_running_loop().time() + seconds
@@ -89,7 +89,7 @@ class Remote:
         return [address for address, one in self._connections.items() if not one.closed]
 
     def close(self) -> None:
-        """Close all connections; nobody is asked any more."""
+        """Close all connections."""
         self._closed = True
         for connection in self._connections.values():
             connection.close()

@@ -1,4 +1,4 @@
-"""What a client knows of topics and brokers: the queues that it may write or read, and where their brokers are.
+"""Routes known to a client: readable and writable queues, and the addresses of their brokers.
 
 Source: RocketMQ 5.5.0 MQClientInstance#topicRouteData2TopicPublishInfo, #topicRouteData2TopicSubscribeInfo,
 #findBrokerAddressInPublish, #findBrokerAddressInSubscribe, #cleanOfflineBroker.
@@ -35,7 +35,7 @@ class Routes:
         return tuple(self._topics)
 
     def has(self, topic: str) -> bool:
-        """Whether a topic's route is known."""
+        """Return True if a topic's route is known."""
         return topic in self._topics
 
     def learn(self, topic: str, route: TopicRoute) -> bool:

@@ -11,7 +11,7 @@ from rmqcore.client.process_queues import HeldLimits
 
 
 class ProducerSettings(TypedDict, total=False):
-    """What `Producer` accepts by name: the parameters of `AsyncProducer`."""
+    """Keyword arguments of `Producer`: the parameters of `AsyncProducer`."""
 
     timeout: float
     retry_times: int
@@ -23,7 +23,7 @@ class ProducerSettings(TypedDict, total=False):
 
 
 class PullConsumerSettings(TypedDict, total=False):
-    """What `PullConsumer` accepts by name: the parameters of `AsyncPullConsumer`."""
+    """Keyword arguments of `PullConsumer`: the parameters of `AsyncPullConsumer`."""
 
     consume_from: ConsumeFrom | str
     auto_commit: bool
@@ -33,7 +33,7 @@ class PullConsumerSettings(TypedDict, total=False):
 
 
 class PushConsumerSettings(TypedDict, total=False):
-    """What `PushConsumer` accepts by name: the parameters of `AsyncPushConsumer`."""
+    """Keyword arguments of `PushConsumer`: the parameters of `AsyncPushConsumer`."""
 
     consume_from: ConsumeFrom | str
     max_reconsume_times: int | None

@@ -114,8 +114,8 @@ def scan(
 
     Notes
     -----
-    A scan stops at the first bytes that are no record and says what is wrong with them. `rmqcore.read`, which knows where each
-    record has to lie, goes on behind damage.
+    A scan stops at the first bytes that are not a record and reports the wrong field. `rmqcore.read`, which knows the offset
+    of each record, continues behind damage.
 
     All columns take half as much memory again as the records do. `scan_batches` takes a few mebibytes, and less time.
     """
@@ -134,7 +134,7 @@ def scan(
     )
     if stop.code == _scan.FULL and stop.pos < len(view):
         raise ValueError(
-            f"buf of {len(view)} bytes holds more records than one batch takes; see scan_batches"
+            f"buf of {len(view)} bytes holds more records than fit one batch; use scan_batches"
         )
     return ScanResult(sink.take(), stop.pos, *end_of_scan(stop, len(view), base_offset))
 

@@ -82,7 +82,7 @@ def plain_pieces(body: Packed, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) 
     kind = sys_flag & sysflag.COMPRESSION_TYPE_MASK
     if kind not in _UNPACK:
         raise CompressionError(
-            f"SYSFLAG {sys_flag:#x} names compression type {kind >> 8}, which does not exist"
+            f"SYSFLAG {sys_flag:#x} has the unknown compression type {kind >> 8}"
         )
     name, unpack = _UNPACK[kind]
     try:
@@ -186,7 +186,7 @@ def _library(module: str, name: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise CompressionLibraryError(
-            f"{name} bodies need the extra: pip install 'rmqcore[compress]'"
+            f"{name} bodies need an extra: pip install 'rmqcore[compress]'"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What goes into a store: `Message`. What comes out of one is a `MessageView`."""
+"""`Message`, the input of a store; its output is `MessageView`."""
 
 from __future__ import annotations
 

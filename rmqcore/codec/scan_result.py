@@ -1,4 +1,4 @@
-"""What a scan of a buffer gives, for `rmqcore.codec`: all records as one batch of columns, or one batch after the other."""
+"""Results of scanning a buffer, for `rmqcore.codec`: one batch of columns, or several batches in turn."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class ScanBatches:
         return next(self._rows)
 
     def close(self) -> None:
-        """Let go of the buffer; batches stay what they are, and there are no more."""
+        """Release the buffer; batches stay valid, and no more follow."""
         self._closed = True
         self._view.release()
 

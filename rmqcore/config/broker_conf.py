@@ -62,7 +62,7 @@ def describe_unknown(key: str, names: AbstractSet[str]) -> str:
     """Return a sentence that names an unknown key, and the known key nearest to it."""
     known = {java_name(name) for name in names} | IGNORED_KEYS
     meant = did_you_mean(key, known, likeness=LIKENESS_OF_SETTINGS)
-    return f"no RocketMQ setting is called {key}{meant}"
+    return f"RocketMQ has no setting {key}{meant}"
 
 
 def parse_value(name: str, kind: str, text: str) -> object:
@@ -127,9 +127,9 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, Written]:
     with Path(path).open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise ValueError(f"no configuration file: it has more than {MOST_BYTES} bytes")
+        raise ValueError(f"not a configuration file: it has more than {MOST_BYTES} bytes")
     if b"\0" in data:
-        raise ValueError("no configuration file: it has NUL bytes")
+        raise ValueError("not a configuration file: it has NUL bytes")
     return _parsed(data.removeprefix(_BYTE_ORDER_MARK).decode("iso-8859-1"))
 
 
@@ -179,7 +179,7 @@ def _unescape(text: str) -> str:
         if match[1]:
             return chr(int(match[1], 16))
         if match[2] == "u":
-            raise ValueError(f"four hex digits are missing behind \\u in {text!r}")
+            raise ValueError(f"expected four hex digits after \\u in {text!r}")
         return _CONTROL.get(match[2], match[2])
 
     return _ESCAPE.sub(replace, text)

@@ -69,7 +69,7 @@ class Rule:
         if not self.least <= value <= self.most:  # a NaN is not either
             # Python refuses to print a number of very many digits.
             long = isinstance(value, int) and value.bit_length() > 1000
-            shown = "a number of hundreds of digits" if long else value
+            shown = "a number with hundreds of digits" if long else value
             raise SettingError((name,), f"expected {self.least} to {self.most}, got {shown}")
 
     def _check_text(self, name: str, value: str) -> None:
@@ -110,13 +110,13 @@ def check_extra(extra: object) -> None:
     Raises
     ------
     ValueError
-        It is no mapping of texts to texts.
+        The value is not a mapping of texts to texts.
     """
     right = isinstance(extra, Mapping) and all(
         isinstance(text, str) for item in extra.items() for text in item
     )
     if not right:
-        raise ValueError(f"extra: expected keys and texts as in a file, got {extra!r}")
+        raise ValueError(f"extra: expected a mapping of keys to texts, as in a file, got {extra!r}")
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
     Raises
     ------
     SettingError
-        A word is no whole number with s, m, h or d after it, or so large that no clock gets there.
+        A word is not a whole number followed by s, m, h or d, or is too large.
 
     Notes
     -----
@@ -136,12 +136,12 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
         number, unit = word[:-1], word[-1]
         if unit not in DELAY_UNITS_MS or not (number.isascii() and number.isdigit()):
             raise SettingError(
-                ("message_delay_level",), f"{word!r} is no delay (a number and s, m, h or d)"
+                ("message_delay_level",), f"{word!r} is not a delay: use a number and s, m, h or d"
             )
         delay_ms = int(number[:20]) * DELAY_UNITS_MS[unit]
         if len(number) > 20 or delay_ms > LONG_MAX:
             raise SettingError(
-                ("message_delay_level",), f"{word!r} does not fit 64 bits of milliseconds"
+                ("message_delay_level",), f"{word!r} does not fit in 64 bits of milliseconds"
             )
         delays.append(delay_ms)
     return tuple(delays)
@@ -153,7 +153,7 @@ def parse_hours(text: str) -> tuple[int, ...]:
     Raises
     ------
     SettingError
-        A part is no hour; white space is none either, as in Java.
+        A part is not an hour; like Java, white space is not accepted.
 
     Notes
     -----

@@ -56,10 +56,10 @@ class MessageStoreConfig(Report):
     Raises
     ------
     ValueError
-        A value has the wrong type, is out of its range or is none of the names, or asks for what would make answers wrong; the
+        A value has the wrong type, is outside its range or choices, or would make results wrong; the
         message names the field.
     TypeError
-        There is no such field; the message has the nearest one.
+        The field is unknown; the message has the nearest name.
 
     Warns
     -----
@@ -234,7 +234,7 @@ class MessageStoreConfig(Report):
                 object.__setattr__(self, name, value)
             rule.check(name, _TYPES[name], value)
             if value != _DEFAULTS[name] and name in UNUSED:
-                warn_unused(f"{name} ({java_name(name)}) does nothing: {UNUSED[name]}")
+                warn_unused(f"{name} ({java_name(name)}) has no effect: {UNUSED[name]}")
         for sizes, size in (
             (("mapped_file_size_consume_queue",), self.consume_queue_file_size),
             (("max_hash_slot_num", "max_index_num"), self.index_file_size),
@@ -244,18 +244,18 @@ class MessageStoreConfig(Report):
         if self.for_version is not None and self.is_slave:
             raise SettingError(
                 ("for_version", "broker_role"),
-                "the log of a SLAVE is the log of its master, byte for byte: set for_version at the master",
+                "a SLAVE's log is a copy of its master's: set for_version at the master",
             )
         most, room = self.max_message_size, self.mapped_file_size_commit_log
         if "max_message_size" in names and room < most != _DEFAULTS["max_message_size"]:
             warn_unused(
-                f"max_message_size: {most} is more than a CommitLog file of {room} bytes takes; a message that does not fit "
-                "is MESSAGE_ILLEGAL"
+                f"max_message_size: {most} exceeds the {room} bytes of a CommitLog file; messages "
+                "that do not fit get MESSAGE_ILLEGAL"
             )
 
     @property
     def given(self) -> frozenset[str]:
-        """Names of the fields that somebody gave a value, the default or another; the others are left to Java's defaults.
+        """Names of the fields that were set explicitly, to the default or another value; the others have Java's defaults.
 
         `rmqcore.open` takes the sizes of an existing store's files from the files, unless they are given.
         """
@@ -276,12 +276,12 @@ class MessageStoreConfig(Report):
 
     @property
     def is_slave(self) -> bool:
-        """Whether this store follows a master: `broker_role` is SLAVE."""
+        """True if this store follows a master: `broker_role` is SLAVE."""
         return self.broker_role == "SLAVE"
 
     @property
     def takes_no_puts(self) -> bool:
-        """Whether the store refuses puts: the log of a slave is its master's, unless `duplication_enable` says otherwise.
+        """True if the store refuses puts: a SLAVE only accepts them with `duplication_enable`.
 
         Notes
         -----
@@ -291,12 +291,12 @@ class MessageStoreConfig(Report):
 
     @property
     def syncs_puts(self) -> bool:
-        """Whether a put is answered after its bytes are on disk: `flush_disk_type` is SYNC_FLUSH."""
+        """True if puts wait until their bytes are on disk: `flush_disk_type` is SYNC_FLUSH."""
         return self.flush_disk_type == "SYNC_FLUSH"
 
     @property
     def corrects_offsets(self) -> bool:
-        """Whether a get names the offset to continue at when the one asked for is outside the queue.
+        """True if a get outside the queue names the offset to continue at.
 
         A slave leaves that to its master, which may have more messages, unless `offset_check_in_slave` is set.
 
@@ -333,9 +333,9 @@ class MessageStoreConfig(Report):
         Raises
         ------
         ValueError
-            A field cannot take its value, or the file is no text of settings; the message names file, line and key.
+            A value is invalid, or the file is not a settings file; the message names file, line and key.
         TypeError
-            An override that is no field.
+            An override is not a field.
         OSError
             The file cannot be read.
         """
@@ -379,7 +379,7 @@ def check_names(values: Iterable[str]) -> None:
     Raises
     ------
     TypeError
-        There is no such field; the message has the nearest one.
+        The field is unknown; the message has the nearest name.
     """
     for name in values:
         if name in _TYPES or name == "extra":
@@ -390,4 +390,4 @@ def check_names(values: Iterable[str]) -> None:
             likeness=LIKENESS_OF_SETTINGS,
             otherwise="; docs/config.md lists them",
         )
-        raise TypeError(f"no setting is called {name}{meant}")
+        raise TypeError(f"unknown setting {name}{meant}")

@@ -38,44 +38,47 @@ UNUSED: Mapping[str, str] = MappingProxyType(
             },
         ),
         "enable_consume_queue_ext": (
-            "Java also keeps filter bits of entries in consumequeue_ext/; rmqcore writes the tags code into the entry itself, "
-            "which Java reads as well, and gets by tags compare the tags of the record where an entry has an address instead"
+            "Java also keeps filter bits of entries in consumequeue_ext/; rmqcore writes the tags "
+            "code into the entry itself, which Java reads as well, and a get by tags compares the "
+            "record's tags if an entry has an address instead"
         ),
         "auto_message_version_on_topic_len": (
             "off, Java writes a topic of more than 127 bytes into a V1 record, whose length byte reads back negative; "
             "rmqcore always writes a V2 record"
         ),
-        "max_topic_length": "no part of RocketMQ 5.5.0 reads it, and no part of rmqcore",
-        "put_message_timeout": "no part of RocketMQ 5.5.0 reads it, and no part of rmqcore",
-        "max_lmq_consume_queue_num": "Java's broker refuses puts beyond so many light queues; rmqcore has no limit",
+        "max_topic_length": "neither RocketMQ 5.5.0 nor rmqcore reads it",
+        "put_message_timeout": "neither RocketMQ 5.5.0 nor rmqcore reads it",
+        "max_lmq_consume_queue_num": "Java's broker refuses puts beyond this number of light queues; rmqcore has no limit",
         "recheck_reput_offset_from_cq": (
-            "Java looks up again in the queues where dispatch begins; rmqcore's recovery always does"
+            "Java can determine from the queues where dispatch starts; rmqcore's recovery always "
+            "does"
         ),
         **_each(
-            "rmqcore has no such buffers: a message is stored to the mapped CommitLog file at once",
+            "rmqcore has no such buffers: it stores messages directly in the mapped CommitLog file",
             {
                 "transient_store_pool_enable": (
                     "Java collects messages in buffers, which a killed process loses, and writes them to the CommitLog later"
                 ),
                 "transient_store_pool_size": "how many buffers Java has (transientStorePoolEnable)",
                 "fast_fail_if_no_buffer_in_store_pool": (
-                    "Java refuses puts while no buffer is free (transientStorePoolEnable)"
+                    "Java refuses puts if all buffers are in use (transientStorePoolEnable)"
                 ),
                 "commit_interval_commit_log": "how often Java writes its buffers to the CommitLog",
-                "commit_commit_log_least_pages": "from how many pages on Java writes its buffers to the CommitLog",
-                "commit_commit_log_thorough_interval": "after how long Java writes its buffers in any case",
+                "commit_commit_log_least_pages": "the number of pages from which Java writes its buffers to the CommitLog",
+                "commit_commit_log_thorough_interval": "the time after which Java writes its buffers in any case",
                 "read_un_committed": "Java dispatches messages that are still in its buffers",
             },
         ),
         **_each(
-            "rmqcore serves neither, and inSyncReplicas alone says how many replicas must hold a message",
+            "rmqcore supports neither; inSyncReplicas is the number of replicas that must have a "
+            "message",
             {
                 name: f"Java's broker {does} with enableSlaveActingMaster or enableControllerMode"
                 for name, does in (
                     ("min_in_sync_replicas", "refuses puts while fewer replicas are in sync"),
                     (
                         "enable_auto_in_sync_replicas",
-                        "waits for fewer replicas while fewer are there",
+                        "waits for fewer replicas while fewer are connected",
                     ),
                     ("all_ack_in_sync_state_set", "waits for all replicas in sync"),
                     ("total_replicas", "knows how many brokers its group has"),
@@ -92,7 +95,8 @@ UNUSED: Mapping[str, str] = MappingProxyType(
             "off, Java stores queue entries through mappings; rmqcore always writes them through descriptors"
         ),
         "os_page_cache_busy_time_out_mills": (
-            "Java's broker refuses puts while one holds the append lock for longer; rmqcore refuses none for that"
+            "Java's broker refuses puts while one put holds the append lock for longer; rmqcore "
+            "does not"
         ),
         **_each(
             "rmqcore has one append lock, in C, and dispatches in one thread",
@@ -104,7 +108,7 @@ UNUSED: Mapping[str, str] = MappingProxyType(
             },
         ),
         **_each(
-            "a file that is read leaves the directory at once, and its readers keep what they have",
+            "a deleted file leaves the directory at once, and its readers can finish",
             {
                 "destroy_maped_file_interval_forcibly": "how long Java waits for the readers of a file that it deletes",
                 "redelete_hanged_file_interval": "how often Java tries again to delete a file that is being read",
@@ -117,15 +121,18 @@ REFUSED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
         "enableDLegerCommitLog": (
             frozenset({"", "false"}),
-            "the log of this broker is in files of DLedger, which rmqcore does not know",
+            "the log of this broker is in DLedger files, which rmqcore does not write",
         ),
         "storeType": (
             frozenset({"", "default"}),
-            "the queues of this broker are in RocksDB: rmqcore would number its messages from 0 again",
+            "the queues of this broker are in RocksDB: rmqcore would restart queue offsets at 0",
         ),
         "rocksdbCQDoubleWriteEnable": (
             frozenset({"", "false"}),
-            "this broker writes its queues to RocksDB as well, which would lack the messages that rmqcore writes",
+            (
+                "this broker also writes its queues to RocksDB, which would lack messages that "
+                "rmqcore writes"
+            ),
         ),
     }
 )
@@ -134,7 +141,10 @@ LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
         "enableControllerMode": (
             frozenset({"", "false"}),
-            "Java asks a controller whether this broker is the master, and notes epochs; rmqcore does neither",
+            (
+                "in Java a controller chooses the master, and the broker records epochs; rmqcore does "
+                "neither"
+            ),
         ),
         "enableSlaveActingMaster": (
             frozenset({"", "false"}),
@@ -150,11 +160,17 @@ LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
         ),
         "transRocksDBEnable": (
             frozenset({"", "false"}),
-            "Java notes half messages in RocksDB; rmqcore checks those of RMQ_SYS_TRANS_HALF_TOPIC alone",
+            (
+                "Java records half messages in RocksDB; rmqcore only checks those of "
+                "RMQ_SYS_TRANS_HALF_TOPIC"
+            ),
         ),
         "messageStorePlugIn": (
             frozenset({""}),
-            "Java loads another store around its own, such as the tiered one; rmqcore writes the inner store alone",
+            (
+                "Java wraps its store in another one, such as the tiered store; rmqcore writes only "
+                "the inner store"
+            ),
         ),
     }
 )
@@ -163,11 +179,11 @@ _FALSE, _TRUE = frozenset({"", "false"}), frozenset({"", "true"})
 NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
         "bindAddress": (frozenset({""}), "rmqcore serve listens on its --host"),
-        "coldDataFlowControlEnable": (_FALSE, "no group is held back for reading from the disk"),
+        "coldDataFlowControlEnable": (_FALSE, "groups are not throttled for reading from the disk"),
         "defaultMessageRequestMode": (frozenset({"", "pull"}), "POP is not served: consumers pull"),
-        "enableCompaction": (_FALSE, "topics with cleanup.policy=COMPACTION are not served"),
+        "enableCompaction": (_FALSE, "topics with cleanup.policy=COMPACTION are not supported"),
         "enableMixedMessageType": (_FALSE, "topics with message.type=MIXED are refused"),
-        "enableRemoteEscape": (_FALSE, "messages of a slave go to no other broker"),
+        "enableRemoteEscape": (_FALSE, "a slave does not forward messages to other brokers"),
         "fetchNameSrvAddrByDnsLookup": (_FALSE, "name servers come from --namesrv and namesrvAddr"),
         "fetchNamesrvAddrByAddressServer": (
             _FALSE,
@@ -177,10 +193,13 @@ NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
             frozenset({"", "0", "disable"}),
             "metrics are not exported; mqadmin brokerStatus and rocketmq-exporter read them",
         ),
-        "recallMessageEnable": (_FALSE, "RECALL_MESSAGE is not served"),
+        "recallMessageEnable": (_FALSE, "RECALL_MESSAGE is not supported"),
         "serverLoadBalancerEnable": (
             _TRUE,
-            "a consumer with setClientRebalance(false) gets its part of the queues, not all",
+            (
+                "a consumer with setClientRebalance(false) gets its share of the queues, not all of "
+                "them"
+            ),
         ),
         "useTLS": (_FALSE, "connections are not encrypted"),
         "validateSystemTopicWhenUpdateTopic": (_TRUE, "system topics are never changed"),

@@ -1,4 +1,4 @@
-"""What lies in a store directory, and how it is touched safely: paths, lock, abort and checkpoint files, ranges, queue files.
+"""Parts of a store directory and safe access to them: paths, locks, abort and checkpoint files, ranges, queue files.
 
 Used by engine, offline, rebuild and spark. Imports `shown`, `vocabulary`, `errors` and `_native`.
 """

@@ -31,7 +31,7 @@ class AbortFile:
 
     @property
     def exists(self) -> bool:
-        """Whether the last exit was unclean, or a process has the store open."""
+        """True if the last exit was unclean, or a process has the store open."""
         return os.path.lexists(self.path)
 
     def create(self) -> None:
@@ -44,4 +44,4 @@ class AbortFile:
         sync_directory(self.path.parent)
 
     def __repr__(self) -> str:
-        return f"<AbortFile {str(self.path)!r}{'' if self.exists else ' (not there)'}>"
+        return f"<AbortFile {str(self.path)!r}{'' if self.exists else ' (missing)'}>"

@@ -59,7 +59,7 @@ class StoreCheckpoint(Report):
         return max(self.logics_physical_offset, self.confirm_phy_offset - 1)
 
     def closed_with(self, phy_offset: int, store_timestamp_ms: int) -> bool:
-        """Whether the message that starts here and was stored then was the log's last one when the store was cleanly closed."""
+        """Return True if this message was the log's last one when the store was cleanly closed."""
         return (
             self.logics_physical_offset == phy_offset
             and self.physic_msg_timestamp_ms == store_timestamp_ms
@@ -82,20 +82,20 @@ class StoreCheckpoint(Report):
         Raises
         ------
         OverflowError
-            A value is no Java long.
+            A value does not fit a Java long.
         """
         return encode_checkpoint(astuple(self))
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> StoreCheckpoint | None:
-    """Read a checkpoint file; None when there is no file (Java then takes all values for 0).
+    """Read a checkpoint file; None if there is no file (Java then uses 0 for all values).
 
     Raises
     ------
     CorruptionError
         The file is shorter than its six longs.
     StoreFormatError
-        It is no file but a FIFO, a device or a link.
+        The path is a FIFO, device or link.
     OSError
         The file cannot be read.
     """

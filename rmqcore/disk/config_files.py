@@ -63,7 +63,7 @@ def _read_most(fd: int) -> bytes:
     while part := os.pread(fd, 1 << 20, len(data)):
         data += part
         if len(data) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES} bytes, which no broker writes")
+            raise ValueError(f"it has more than {MOST_BYTES} bytes, more than a broker writes")
     return bytes(data)
 
 
@@ -79,11 +79,11 @@ def parse_config(data: bytes) -> dict[str, Any]:
     if not text.strip():
         raise ValueError("it is empty")
     if text.count(",") > MOST_VALUES:
-        raise ValueError(f"it has more than {MOST_VALUES} values, which no broker writes")
+        raise ValueError(f"it has more than {MOST_VALUES} values, more than a broker writes")
     try:
         saved = json.loads(quote_keys(text), parse_int=integer)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON, perhaps torn: {error}") from None
+        raise ValueError(f"it is not JSON, perhaps incomplete: {error}") from None
     if not isinstance(saved, dict):
-        raise ValueError(f"it holds {shown_value(saved)}, expected an object")  # noqa: TRY004  (no argument has a wrong type)
+        raise ValueError(f"it holds {shown_value(saved)}, expected a JSON object")  # noqa: TRY004  (no argument has a wrong type)
     return saved

@@ -42,13 +42,13 @@ class ConsumerOffsets:
         By group and queue the queue offset of the first message that the group has not consumed. ``%RETRY%GROUP`` is a topic
         like any other. Groups and queues have the order of the file.
     source : Path or None
-        The file that was read; None where there is none, or none that can be read.
+        The file that was read; None if there is no readable file.
     is_backup : bool
         `source` is the ``.bak`` file: what the broker wrote last but one.
     data_version : DataVersion or None
         None where the file has none.
     problems : tuple of str
-        What could not be read, each as a sentence; not more than 100, the last of which counts all others.
+        Problems of reading, each as a sentence; at most 100, the last of which counts all others.
     """
 
     groups: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
         groups, version = parse_consumer_offsets(saved, problems.at(f"{root}/{place}"))
         is_backup = place != file
         if is_backup:
-            problems.add(f"{root}/{place} was read instead: offsets may be older than the groups'")
+            problems.add(f"{root}/{place} was read instead: its offsets may be outdated")
         return ConsumerOffsets(groups, paths.root / place, is_backup, version, problems.told())
     return ConsumerOffsets(problems=problems.told())
 
@@ -111,7 +111,7 @@ def parse_consumer_offsets(
     ----------
     saved : mapping
     tell : callable
-        Gets a sentence for each offset that is none; it is left out.
+        Called with a sentence for each invalid offset, which is skipped.
     """
     groups = _groups(saved, tell)
     light = saved.get(LMQ_TABLE, {})
@@ -136,7 +136,8 @@ def _file_in_use(paths: StorePaths, problems: _Problems) -> str:
         newest = LMQ_FILE if times[LMQ_FILE] >= times[FILE] else FILE
         other = FILE if newest == LMQ_FILE else LMQ_FILE
         problems.add(
-            f"{newest} was read, which was written after {other}: a broker with enableLmq reads {LMQ_FILE} alone"
+            f"{newest} was read, because it is newer than {other}: a broker with enableLmq reads "
+            f"only {LMQ_FILE}"
         )
         return newest
     return LMQ_FILE
@@ -147,7 +148,8 @@ def _tell_rocksdb(paths: StorePaths, problems: _Problems) -> None:
         path = paths.root / place
         if path.is_dir():
             problems.add(
-                f"{shown_path(path)}: a broker that keeps offsets in RocksDB has made it; those are not read"
+                f"{shown_path(path)}: created by a broker that keeps offsets in RocksDB; those are "
+                "not read"
             )
 
 
@@ -170,7 +172,7 @@ def _groups(
     for key, offsets in table.items():
         topic, between, group = key.partition(BETWEEN_TOPIC_AND_GROUP)
         if not (topic and between and group) or BETWEEN_TOPIC_AND_GROUP in group:
-            tell(f"{shown_value(key)} is not a topic and a group with one @ between them")
+            tell(f"{shown_value(key)} is not TOPIC@GROUP")
         elif not isinstance(offsets, dict):
             tell(f"{shown_value(key)} has {shown_value(offsets)}, expected offsets by queue id")
         else:
@@ -189,9 +191,9 @@ def _add_queues(
         queue_id, queue_offset = _long(name), _long(value)
         where = f"topic {shown_value(topic)}, group {shown_value(group)}"
         if queue_id is None or not 0 <= queue_id <= MAX_QUEUE_ID:
-            tell(f"{where}: {shown_value(name)} is no queue id")
+            tell(f"{where}: {shown_value(name)} is not a queue id")
         elif queue_offset is None or queue_offset < 0:
-            tell(f"{where}, queue {queue_id}: {shown_value(value)} is no queue offset")
+            tell(f"{where}, queue {queue_id}: {shown_value(value)} is not a queue offset")
         else:
             groups.setdefault(group, {})[topic, queue_id] = queue_offset
 

@@ -30,7 +30,7 @@ def files_limit(number: int | None) -> str:
 
 
 def descriptors_are_free(count: int = TO_GO_ON) -> bool:
-    """Whether this process gets `count` descriptors now; it lets go of them again."""
+    """Return True if this process can open `count` more descriptors now; it closes them again."""
     held: list[int] = []
     try:
         while len(held) < count:

@@ -1,4 +1,4 @@
-"""What lies in the place of a file or directory, in a word."""
+"""Names the kind of a file, in one word."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def load_files(
             empty.append(entry.path)
         elif start > MAX_OFFSET - 2 * file_size:
             raise StoreFormatError(
-                f"{entry.path}: the file begins at {start}, expected room for it and the next one below {MAX_OFFSET}"
+                f"{entry.path}: the file starts at {start}, but it and the next file must end "
+                f"below {MAX_OFFSET}"
             )
         elif size != file_size and entry.path not in odd:
             raise _another_size(entry.path, size, file_size, [e.path for _, e in numbered])
@@ -87,7 +88,10 @@ def _another_size(path: str, size: int, file_size: int, every: list[str]) -> Sto
         + ("" if twin is None else f", the size of {twin}")
     )
     if twin is None:  # the files are sound, and the setting is wrong
-        error.hint = "leave the sizes out, and rmqcore.open takes those that the files have; rmqcore.find_config(path) gives them"
+        error.hint = (
+            "omit the sizes: rmqcore.open reads them from the files, and "
+            "rmqcore.find_config(path) returns them"
+        )
     return error
 
 

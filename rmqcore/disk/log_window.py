@@ -43,7 +43,7 @@ ReadInto = Callable[[memoryview, int], int]
 
 
 class Extents(Protocol):
-    """What tells the holes of a file: `DataExtents`."""
+    """Finds the holes of a file: `DataExtents`."""
 
     def following(self, pos: int) -> tuple[int, int]:
         """The first bytes at or behind `pos` that are no hole."""
@@ -231,7 +231,7 @@ class LogWindow:
         return self._search(pos)
 
     def skips(self, *, leave_out: bool) -> Skips:
-        """Let scans that are given the answer find the next proven place by themselves, where a window tells it.
+        """Make scans find the next proven place by themselves, if a window has enough bytes.
 
         The parameters are those of `Skips`. The caller sees to its `settled`, and that its `bytes_in_vain` are those of this
         window.
@@ -285,7 +285,7 @@ class LogWindow:
         return found.moved(self.start)
 
     def _proves_itself(self, pos: int) -> bool:
-        """Whether a place of the file, in the window or not, proves itself. The window may move there."""
+        """Return True if a place of the file, in the window or not, proves itself. The window may move there."""
         shape = self._shape(pos)
         if shape.code <= 0:
             return shape.code == places.BLANK

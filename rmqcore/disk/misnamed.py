@@ -32,7 +32,7 @@ class Misnamed:
 
     @property
     def named(self) -> str:
-        """What the record names instead of the entry, as text."""
+        """The place that the record names, as text."""
         return self._difference[0]
 
     @property
@@ -47,6 +47,7 @@ class Misnamed:
     def __str__(self) -> str:
         named, fields = self._difference
         return (
-            f"the entry of {self.topic} {self.queue_id} at queue offset {self.queue_offset} leads to CommitLog offset "
-            f"{self.phy_offset}, whose record names {named}: its {fields} is damaged"
+            f"the entry of {self.topic} {self.queue_id} at queue offset {self.queue_offset} points "
+            f"to CommitLog offset {self.phy_offset}, whose record names {named}: its {fields} is "
+            "damaged"
         )

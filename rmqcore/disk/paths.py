@@ -16,7 +16,7 @@ FILE_NAME_DIGITS = 20
 PATH_SPLITTER = ","
 MAX_OFFSET = LONG_MAX
 MAX_QUEUE_ID = INT_MAX
-READ_BY_URL = "rmqcore.read, scan, duckdb_view, fsck, export and stats read a store there"
+READ_BY_URL = "only rmqcore.read, scan, duckdb_view, fsck, export and stats read stores behind URLs"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRETS_OF_URL = re.compile(r"(?<=://)[^/]*@|[?].*", re.DOTALL)
 
@@ -76,7 +76,8 @@ class StorePaths:
         self.new_file_folders = tuple(sorted(set(named) - set(kept)))
         if not self.new_file_folders:
             raise ValueError(
-                "read_only_commit_log_store_paths has every directory of store_path_commit_log: none is left for new files"
+                "read_only_commit_log_store_paths contains every directory of "
+                "store_path_commit_log: new files need at least one"
             )
         self.commitlog = named[0]
         self.consumequeue = self.root / "consumequeue"
@@ -123,7 +124,7 @@ class StorePaths:
         return 0
 
     def close(self) -> None:
-        """Let go of what was brought here; of a directory nothing was."""
+        """Remove files fetched from a URL; a local directory needs nothing."""
 
     def check_open(self) -> None:
         """Check that the files are still here.
@@ -166,7 +167,7 @@ class StorePaths:
         return cls(root, commitlog=named, read_only=kept, follow_links=follow_links)
 
     def follows(self, part: Path) -> bool:
-        """Whether ``commitlog``, ``consumequeue`` or ``index`` in the root may be a link."""
+        """Return True if ``commitlog``, ``consumequeue`` or ``index`` in the root may be a link."""
         return self.follow_links or (self._named_log and part in self.commitlogs)
 
     def queue(self, topic: str, queue_id: int) -> Path:
@@ -175,10 +176,11 @@ class StorePaths:
         Raises
         ------
         ValueError
-            The topic is no name for a directory: it is empty, ``.`` or ``..``, or has a separator or NUL in it.
+            The topic cannot be used as a directory name: it is empty, ``.`` or ``..``, or contains
+            a separator or NUL.
         """
         if topic in ("", ".", "..") or "/" in topic or os.sep in topic or "\0" in topic:
-            raise ValueError(f"topic {topic!r} is no name for a directory")
+            raise ValueError(f"topic {topic!r} cannot be used as a directory name")
         return self.consumequeue / topic / str(queue_id)
 
     def __repr__(self) -> str:
@@ -213,29 +215,27 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
     if not isinstance(text, str):
         raise wrong_type(what, "str or a path-like of str", text)
     if is_url(text):
-        raise ValueError(
-            f"{what} is {shown_url(text)}, expected a directory of this machine: {READ_BY_URL}, and nothing else does"
-        )
+        raise ValueError(f"{what} is {shown_url(text)}, expected a local directory: {READ_BY_URL}")
     if not text:
         raise ValueError(f"{what} is empty, expected a directory")
     if "\0" in text:
-        raise ValueError(f"{what} {text!r} has a NUL in it")
+        raise ValueError(f"{what} {text!r} contains a NUL")
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
         raise ValueError(
-            f"{what} {text!r} has a letter in it that no name of a file can have"
+            f"{what} {text!r} contains a character that file names cannot have"
         ) from None
     try:
         found = Path(text).absolute()
     except FileNotFoundError:
-        why = "the working directory is gone, so this path leads nowhere"
+        why = "the working directory was deleted, so a relative path cannot be resolved"
         raise FileNotFoundError(errno.ENOENT, why, text) from None
     return Path(os.path.realpath(found)) if ".." in found.parts else found
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether a path begins with a scheme: ``s3://bucket/store``, ``file:///data/store``."""
+    """Return True if a path begins with a scheme: ``s3://bucket/store``, ``file:///data/store``."""
     return _URL.match(os.fspath(path)) is not None
 
 
@@ -264,7 +264,7 @@ def log_directories(text: str, field: str) -> list[str]:
         parts.pop()
     for part in parts:
         if not part:
-            raise ValueError(f"{field} is {text!r}, expected directories with commas between them")
+            raise ValueError(f"{field} is {text!r}, expected directories separated by commas")
         if part != part.strip():
             raise ValueError(f"{field}: {part!r} begins or ends with white space")
     return parts

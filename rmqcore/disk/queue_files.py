@@ -50,7 +50,7 @@ class QueueFile:
 
     @property
     def is_short(self) -> bool:
-        """Whether the file lost its end."""
+        """True if the file lost its end."""
         return self.size < self.entry_count * CQ_STORE_UNIT_SIZE
 
     def read(self, start: int, count: int) -> bytes:
@@ -126,7 +126,7 @@ def _queue_directories(
 
 
 def has_queues(paths: StorePaths, topic: str, queue_id: int | None = None) -> bool:
-    """Whether a topic has a directory with queues in it, or with this queue; links do not count."""
+    """Return True if a topic has a directory with queues in it, or with this queue; links do not count."""
     folder = paths.consumequeue / topic
     if not is_directory_name(topic) or not is_real_folder(folder):
         return False
@@ -140,7 +140,7 @@ def has_queues(paths: StorePaths, topic: str, queue_id: int | None = None) -> bo
 
 
 def is_real_folder(path: Path) -> bool:
-    """Whether a directory lies at a path, and no link to one."""
+    """Return True if there is a directory at a path, not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except FileNotFoundError:
@@ -233,12 +233,12 @@ class _Found(NamedTuple):
     size: int
 
     def may_be_set(self) -> bool:
-        """Whether a setting can have made the file so long."""
+        """Return True if the file's length is a possible setting."""
         return self.size > 0 and self.size % CQ_STORE_UNIT_SIZE == 0
 
 
 def ends_in_room(path: str, size: int) -> bool:
-    """Whether zeros lie behind the entries of a queue file, as in one that was made at its full length."""
+    """Return True if zeros follow the entries of a queue file, as in one created at its full length."""
     data = read_range(path, 0, size)
     return any(data) and not any(data[-CQ_STORE_UNIT_SIZE:])
 

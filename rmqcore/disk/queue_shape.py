@@ -1,4 +1,4 @@
-"""What a queue's files say of themselves: missing files, places without an entry, entries that do not rise.
+"""Problems visible in a queue's files: missing files, places without an entry, entries that do not increase.
 
 The entries of a queue lie in the order of the CommitLog. So where files or entries are missing, their neighbours say in which
 part of the log their messages are.
@@ -133,7 +133,7 @@ class QueueShape:
         self._end = 0  # queue offset behind the last sound entry
 
     def is_plain(self, end: int) -> bool:
-        """Whether the queue has one file, from queue offset 0 on, that is not full and did not lose its end."""
+        """True if the queue has one file that starts at queue offset 0, is not full and did not lose its end."""
         return (
             len(self._files) == 1
             and not self._files[0].is_short
@@ -236,7 +236,7 @@ class QueueShape:
         if self._bad_from >= 0:
             lower = max(self._last_end, self._log_min)
             upper = min(phy_offset, self._known_from)
-            text = f"queue offsets {self._bad_from} to {queue_offset - 1} have no sound entries"
+            text = f"queue offsets {self._bad_from} to {queue_offset - 1} have no valid entries"
             self._found.append(
                 Suspect(self._bad_from, queue_offset, lower, max(lower, upper), text)
             )
@@ -251,9 +251,9 @@ class QueueShape:
         upper = min(phy_offset if first >= 0 else MAX_OFFSET, self._known_from)
         if first != 0 and upper > self._log_min and (first < 0 or phy_offset >= self._log_min):
             text = (
-                f"the queue begins at queue offset {first}"
+                f"the queue starts at queue offset {first}"
                 if first > 0
-                else "the queue has no entry"
+                else "the queue has no entries"
             )
             self._found.append(Suspect(0, max(first, 0), self._log_min, upper, text, sure=False))
 
@@ -268,7 +268,7 @@ class QueueShape:
         elif self._end % self._files[0].entry_count == 0:
             text = f"the queue ends at queue offset {self._end}, where a file ends"
         elif stale or 0 <= self._bad_from < end:
-            text = f"bytes lie behind the queue's end at queue offset {self._end}"
+            text = f"there are bytes behind the queue's end at queue offset {self._end}"
         else:
             return
         self._found.append(
@@ -283,7 +283,7 @@ def runs(flags: Flags) -> list[tuple[int, int]]:
 
 
 def _has_hole(fd: int, size: int) -> bool:
-    """Whether a file's first `size` bytes have a page that was never written, as far as the file system tells."""
+    """Return True if a file's first `size` bytes have a page that was never written, as far as the file system tells."""
     if os.fstat(fd).st_size < size:
         return True
     if not hasattr(os, "SEEK_HOLE"):

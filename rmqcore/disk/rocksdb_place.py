@@ -1,4 +1,4 @@
-"""Whether the queues that are read are in RocksDB."""
+"""Recognises queues in RocksDB."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def rocksdb_place(paths: StorePaths) -> Path | None:
 
 
 def holds_database(names: Mapping[str, bool]) -> bool:
-    """Whether a directory with these names, each with whether it is a directory, is a database and has no file queues."""
+    """Return True if a directory with these names is a database without file queues; each name says if it is a directory."""
     return not any(names.values()) and any(map(is_of_database, names))

@@ -24,21 +24,27 @@ def compared(one: str, read_one: Read, other: str, read_other: Read) -> LogFileT
     Both are read up to the first byte that differs, and from there on the one that has nothing but zeros behind it.
     """
     return LogFileTwiceError(
-        f"{one} and {other} have the same name, expected each file of the log in one directory: "
-        f"{_what_differs(one, read_one, other, read_other)}"
+        f"{one} and {other} have the same name, but each file of the log may only be in one "
+        f"directory: {_what_differs(one, read_one, other, read_other)}"
     )
 
 
 def _what_differs(one: str, read_one: Read, other: str, read_other: Read) -> str:
     place = _first_difference(read_one, read_other)
     if place is None:
-        return f"their bytes are equal, so move {other} out"
+        return f"their bytes are equal, so move {other} away"
     is_end = [_is_zero_from(place, read) for read in (read_one, read_other)]
     if is_end == [True, False]:
-        return f"they are equal up to byte {place}, where {one} ends and {other} has more, so move {one} out"
+        return (
+            f"they are equal up to byte {place}, where {one} ends and {other} has more, so move "
+            f"{one} away"
+        )
     if is_end == [False, True]:
-        return f"they are equal up to byte {place}, where {other} ends and {one} has more, so move {other} out"
-    return f"they differ from byte {place} on, so move the one out that the broker did not write"
+        return (
+            f"they are equal up to byte {place}, where {other} ends and {one} has more, so move "
+            f"{other} away"
+        )
+    return f"they differ from byte {place}, so move the one away that the broker did not write"
 
 
 def _first_difference(read_one: Read, read_other: Read) -> int | None:
@@ -55,7 +61,7 @@ def _first_difference(read_one: Read, read_other: Read) -> int | None:
 
 
 def _is_zero_from(place: int, read: Read) -> bool:
-    """Whether a file has no byte but zeros from a place on."""
+    """Return True if a file has no byte but zeros from a place on."""
     data = read(place, STEP)
     while data and not data.strip(b"\0"):
         place += len(data)

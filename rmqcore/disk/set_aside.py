@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TAKEN = "another record has its place in the queue"
-IMPOSSIBLE = "its queue offset cannot be"
-NAMES_NO_QUEUE = "its topic or queue id names no queue"
+TAKEN = "another record has its queue offset"
+IMPOSSIBLE = "its queue offset is impossible"
+NAMES_NO_QUEUE = "its topic or queue id is invalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class SetAside:
     why: str
 
     def is_followed_by(self, other: SetAside) -> bool:
-        """Whether the other records are the next ones of the same queue, for the same reason."""
+        """Return True if the other records are the next ones of the same queue, with the same reason."""
         return (
             (self.topic, self.queue_id, self.why) == (other.topic, other.queue_id, other.why)
             and self.last_queue_offset + 1 == other.first_queue_offset

@@ -1,4 +1,4 @@
-"""What kind of store a directory holds: from the files that are there, whatever a configuration says or lacks.
+"""Recognises the kind of a store by its files, regardless of a configuration.
 
 Everything that writes into a store asks `refuse_to_write` first; `info` and `doctor` show what `find_kinds` finds.
 """
@@ -33,7 +33,7 @@ TIERED = ("tiered_index_file", "config/tieredStoreMetadata.json")
 """What the plugin of a tiered store leaves in the root."""
 COMPACTED = "compaction/compactionLog"
 """Where RocketMQ keeps the messages of compacted topics. Source: RocketMQ 5.5.0 CompactionStore."""
-NOT_READ = "which rmqcore does not read; ask a RocketMQ broker for it"
+NOT_READ = "which rmqcore does not read; use a RocketMQ broker for it"
 _DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
 _DLEDGER = re.compile(r"dledger-.+")
 _MOST_NAMES = 100_000
@@ -73,7 +73,8 @@ class _Rule:
 
 
 _READ_ONLY = (
-    "read it; to go on without Java, make a store of files: rmqcore convert STORE OUT --queues file"
+    "use the commands that only read; to continue without Java, make a store with queue files: "
+    "rmqcore convert STORE OUT --queues file"
 )
 RULES: Mapping[str, _Rule] = MappingProxyType(
     {
@@ -83,33 +84,39 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
             hint=_READ_ONLY,
         ),
         "double_write": _Rule(
-            "the queues are in files and in RocksDB at once (rocksdbCQDoubleWriteEnable=true)",
+            "the queues are both in files and in RocksDB (rocksdbCQDoubleWriteEnable=true)",
             writable=False,
-            hint="RocksDB would lack what rmqcore writes into the files: " + _READ_ONLY,
+            hint="RocksDB would lack entries that rmqcore writes to the files: " + _READ_ONLY,
         ),
         "dledger": _Rule(
             "the log is DLedger's (enableDLegerCommitLog=true): 48 bytes of DLedger lie before each record",
             writable=False,
-            hint="read it; to go on without DLedger, make an ordinary store: rmqcore salvage STORE OUT",
+            hint=(
+                "use the commands that only read; to continue without DLedger, make an ordinary "
+                "store: rmqcore salvage STORE OUT"
+            ),
         ),
         "batch_queues": _Rule(
-            "topics have batch queues (queue.type=BatchCQ), to which rmqcore writes no message",
+            "topics have batch queues (queue.type=BatchCQ), to which rmqcore does not write",
         ),
         "consumequeue_ext": _Rule("queue entries have extensions (enableConsumeQueueExt=true)"),
         "log_elsewhere": _Rule(
-            "files of a CommitLog lie in a directory that is not given as one of the log's",
-            hint="give all directories of the log: --commitlog DIR,DIR (store_path_commit_log)",
+            "CommitLog files are in a directory that was not named as one of the log's",
+            hint="name all directories of the log: --commitlog DIR,DIR (store_path_commit_log)",
         ),
         "compaction": _Rule(
-            "topics are compacted (cleanup.policy=COMPACTION): the newest message of each key is kept "
-            "in compaction/, which rmqcore does not read",
+            "topics are compacted (cleanup.policy=COMPACTION): compaction/ has the newest message "
+            "of each key, which rmqcore does not read",
         ),
         "timer": _Rule("messages are timed (timerwheel, timerlog): rmqcore does not deliver them"),
-        "pop": _Rule("consumers use POP (rmq_sys_REVIVE_LOG_*): rmqcore revives no message"),
+        "pop": _Rule(
+            "consumers use POP (rmq_sys_REVIVE_LOG_*): rmqcore does not redeliver messages"
+        ),
         "lmq": _Rule("offsets of groups are in config/lmqConsumerOffset.json (enableLmq=true)"),
         "tiered": _Rule("older messages may be in a tiered store, which rmqcore does not read"),
         "controller": _Rule(
-            "the broker is one of a controller's group (enableControllerMode=true): it notes epochs of its log"
+            "the broker is in a controller's group (enableControllerMode=true), and records "
+            "epochs of its log"
         ),
         "rocksdb_config": _Rule(
             "topics, groups or offsets are in RocksDB (configManagerV2, useSingleRocksDBForAllConfigs): they are not read"
@@ -209,7 +216,7 @@ def in_rocksdb(paths: StorePaths) -> Path | None:
 
 
 def is_of_database(name: str) -> bool:
-    """Whether RocksDB gives a file this name."""
+    """Return True if RocksDB uses this file name."""
     return _DATABASE.fullmatch(name) is not None
 
 
@@ -224,7 +231,7 @@ def dledger_folders(paths: StorePaths) -> list[Path]:
 
 
 def is_dledger_name(place: str) -> bool:
-    """Whether a place in a store's root is where DLedger puts a log by its rule: ``dledger-SELFID/data``.
+    """Return True if a path in a store's root is that of a DLedger log: ``dledger-SELFID/data``.
 
     Notes
     -----
@@ -235,7 +242,7 @@ def is_dledger_name(place: str) -> bool:
 
 
 def is_dledger_log(folder: Path) -> bool:
-    """Whether the files of a log's directory begin with a record behind the head of a DLedger entry.
+    """Return True if the files of a log's directory start with the header of a DLedger entry and a record.
 
     The first files and the last one are asked: damage in one does not make another log of it.
     """
@@ -328,7 +335,7 @@ def _begins_with_head(path: Path) -> bool:
 
 
 def _holds_records(folder: Path) -> bool:
-    """Whether the oldest file of a directory begins with a record, as those of a CommitLog do."""
+    """Return True if the oldest file of a directory begins with a record, as those of a CommitLog do."""
     return any(
         _is_magic(_start_of(folder / name, REC_MAGIC + 4)[REC_MAGIC:])
         for name in _log_files(folder)[:1]

@@ -36,7 +36,10 @@ def check_swappable(paths: StorePaths, parts: Sequence[str]) -> None:
     with Folder(paths.root) as root:
         for part in parts:
             if _is_link(root, part):
-                how = "; the new folder cannot take its place by a rename: build it with --out, and move it there"
+                how = (
+                    "; it cannot be replaced by a rename: build into another directory with "
+                    "--out, and move it there"
+                )
                 raise link_error(paths.root / part, how)
 
 
@@ -75,7 +78,8 @@ def swap_in(
         for part in parts:
             if source.folder(part).device != root.device:
                 raise StoreError(
-                    f"{built / part} is on another file system than {paths.root}: it can be copied there, not swapped in"
+                    f"{built / part} is not on the file system of {paths.root}: copy it there, "
+                    "because it cannot be renamed into place"
                 )
         for part in parts:
             if root.status(part) is not None:

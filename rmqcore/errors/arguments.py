@@ -1,4 +1,4 @@
-"""Arguments that are wrong: which one it is, what it may be and what it was. Imports nothing of the package."""
+"""Checks of arguments: their errors name the argument, the values expected and found. Imports nothing of the package."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from operator import index
 
 
 class SettingError(ValueError):
-    """A setting cannot take a value.
+    """The value of a setting is invalid.
 
     Parameters
     ----------
     names : tuple of str
-        The setting, or those that make no sense together: fields, or keys of a file.
+        The setting, or settings whose values contradict each other: fields, or keys of a file.
     problem : str
         What was expected, and what was given.
     """
@@ -26,12 +26,12 @@ class SettingError(ValueError):
         return f"{', '.join(self.names)}: {self.problem}"
 
     def renamed(self, names: Mapping[str, str]) -> SettingError:
-        """Return the error with the names that the author of the values knows; a name that is not in `names` stays."""
+        """Return the error with other names for the settings, such as the keys of a file; names missing in `names` are kept."""
         return SettingError(tuple(names.get(name, name) for name in self.names), self.problem)
 
 
 def wrong_type(name: str, expected: str, found: object) -> TypeError:
-    """Return the error for an argument of another type; for a point in time it says how to convert it to ``..._ms``.
+    """Return the error for an argument of the wrong type; for a point in time it says how to convert the value to ``..._ms``.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def check_texts(**given: object) -> None:
     Raises
     ------
     TypeError
-        One is not; it is named.
+        An argument has another type; the message names it.
     """
     for name, value in given.items():
         if not isinstance(value, str):
@@ -65,7 +65,7 @@ def check_ints(**given: object) -> None:
     Raises
     ------
     TypeError
-        One is not; it is named.
+        An argument has another type; the message names it.
     """
     for name, value in given.items():
         if not hasattr(value, "__index__"):
@@ -73,14 +73,14 @@ def check_ints(**given: object) -> None:
 
 
 def check_longs(**given: object) -> None:
-    """Check that arguments are None or whole numbers that Java's long has room for.
+    """Check that arguments are None or whole numbers that fit Java's long.
 
     Raises
     ------
     TypeError
-        One is no whole number; it is named.
+        An argument is not a whole number; the message names it.
     ValueError
-        One is too large, or too far below 0.
+        An argument is too large or too small.
     """
     for name, value in given.items():
         if value is None:
@@ -96,7 +96,7 @@ def check_numbers(**given: object) -> None:
     Raises
     ------
     TypeError
-        One is not; it is named.
+        An argument has another type; the message names it.
     """
     for name, value in given.items():
         if value is not None and not hasattr(value, "__float__"):
@@ -109,7 +109,7 @@ def check_callables(**given: object) -> None:
     Raises
     ------
     TypeError
-        One cannot; it is named.
+        An argument is not callable; the message names it.
     """
     for name, value in given.items():
         if not callable(value):
@@ -117,24 +117,24 @@ def check_callables(**given: object) -> None:
 
 
 def check_iterable(name: str, expected: str, value: object) -> None:
-    """Check that an argument can be gone through.
+    """Check that an argument is iterable.
 
     Raises
     ------
     TypeError
-        It cannot; `expected` says of what it should be an iterable.
+        The argument is not iterable; the message says that an iterable of `expected` was expected.
     """
     if not isinstance(value, Iterable):
         raise wrong_type(name, f"an iterable of {expected}", value)
 
 
 def check_within(name: str, value: int, least: int, most: int) -> None:
-    """Check that a number lies between two others, both allowed.
+    """Check that a number is from `least` to `most`, both included.
 
     Raises
     ------
     ValueError
-        It does not; argument and number are named.
+        The number is outside the range; the message names argument and number.
     """
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}, expected {least} to {most}")
@@ -143,8 +143,8 @@ def check_within(name: str, value: int, least: int, most: int) -> None:
 def named(error: Exception, check: Callable[..., None], *given: object) -> Exception:
     """Return the error of the check that fails, which names the wrong argument; `error` if none fails.
 
-    For calls that are too quick to check anything before Python does, whose own words name no argument: ``raise named(error, ...)
-    from None``.
+    For fast calls that do not check their arguments first; Python's own errors do not name the
+    argument: ``raise named(error, ...) from None``.
     """
     try:
         check(*given)

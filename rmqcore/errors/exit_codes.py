@@ -1,4 +1,4 @@
-"""What the commands of this package answer to a shell."""
+"""Exit codes of this package's commands."""
 
 from __future__ import annotations
 

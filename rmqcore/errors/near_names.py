@@ -1,13 +1,13 @@
-"""What is said of a name that there is not: the name that was meant."""
+"""Suggests the nearest known name for an unknown one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 LIKENESS = 0.6
-"""The least likeness, of 0 to 1, at which one name may have been meant for another."""
+"""Least similarity, from 0 to 1, at which a known name is suggested."""
 LIKENESS_OF_SETTINGS = 0.7
-"""Of the settings of a broker: there are hundreds, many with words in common."""
+"""The same for the settings of a broker: there are hundreds, many with common words."""
 
 
 def nearest_names(
@@ -18,12 +18,12 @@ def nearest_names(
     Parameters
     ----------
     name : str
-        As somebody wrote it.
+        The unknown name.
     known : iterable of str
     most : int
-        How many are given at most.
+        Number of names to return at most.
     likeness : float
-        Names that are less like it are not given.
+        Least similarity, from 0 to 1.
     """
     import difflib  # here: nobody needs it whose names are right
 
@@ -56,7 +56,7 @@ def did_you_mean(
     shown : callable
         How a known name is written: `repr` for names that may have spaces.
     otherwise : str
-        Given instead where no known name is like it.
+        Text to return if no known name is similar.
     """
     near = nearest(name, known, likeness=likeness)
     return otherwise if near is None else f"; did you mean {shown(near)}?"

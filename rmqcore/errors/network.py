@@ -1,4 +1,4 @@
-"""Errors of the wire: of what peers send, and of what a client does not get."""
+"""Errors of the network: invalid bytes or requests from peers, and failed requests of clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqcore.errors.stores import StoreError
 
 
 class ProtocolError(StoreError):
-    """Bytes from a peer that are no frame or no header of RocketMQ's protocol; the connection they came on is to be closed.
+    """Bytes from a peer are not a frame or header of RocketMQ's protocol; the connection must be closed.
 
     Parameters
     ----------
@@ -24,7 +24,10 @@ class ProtocolError(StoreError):
     """
 
     code = "PROTOCOL"
-    hint = "does the peer speak RocketMQ's remoting protocol, not gRPC, HTTP or TLS? Look at the address and port on both sides"
+    hint = (
+        "check address and port on both sides: the peer must use RocketMQ's remoting protocol, "
+        "not gRPC, HTTP or TLS"
+    )
 
     def __init__(self, part: str, pos: int, field: str, expected: object, found: object) -> None:
         super().__init__(part, pos, field, expected, found)
@@ -39,7 +42,7 @@ class ProtocolError(StoreError):
 
 
 class RequestError(StoreError):
-    """A request whose fields or body cannot be used; it gets an error as its answer, and the connection goes on.
+    """The fields or body of a request are invalid; the peer gets an error response, and the connection stays open.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ class RequestError(StoreError):
     """
 
     code = "REQUEST"
-    hint = "the request is not what RocketMQ's clients send: look at the client's version"
+    hint = "RocketMQ's clients do not send such a request: check the client's version"
 
     def __init__(self, request: str, field: str, expected: object, found: object) -> None:
         super().__init__(request, field, expected, found)
@@ -66,20 +69,23 @@ class RequestError(StoreError):
 
 
 class FilterExpressionError(StoreError):
-    """The SQL92 expression of a subscription is none that RocketMQ takes.
+    """The SQL92 expression of a subscription is invalid in RocketMQ.
 
     Parameters
     ----------
     text : str
         The expression.
     pos : int
-        Position in it of the word that is wrong, counted from 0.
+        Position of the wrong word in the expression, counted from 0.
     expected, found : str
-        What should stand there, and what does.
+        The expected text at that position, and the text found.
     """
 
     code = "FILTER_EXPRESSION"
-    hint = "there is no LIKE and no arithmetic; texts stand in single quotes, and are not compared by < and >"
+    hint = (
+        "LIKE and arithmetic are not supported; put texts in single quotes, and do not compare "
+        "them by < and >"
+    )
 
     def __init__(self, text: str, pos: int, expected: str, found: str) -> None:
         super().__init__(text, pos, expected, found)
@@ -98,16 +104,14 @@ class FilterExpressionError(StoreError):
 
 
 class ClientError(StoreError):
-    """A producer or consumer did not get from a name server or broker what it asked for."""
+    """A request of a client to a name server or broker failed; base class of the client's errors."""
 
     code = "CLIENT"
-    hint = (
-        "look at the name server's address, and at whether the broker runs and is registered there"
-    )
+    hint = "check the name server's address, and that the broker runs and is registered there"
 
 
 class NotReachedError(ClientError):
-    """A name server or broker takes no connection, or a connection to it was lost before the answer came.
+    """A name server or broker cannot be reached, or the connection was lost before its response.
 
     Parameters
     ----------
@@ -120,7 +124,10 @@ class NotReachedError(ClientError):
     """
 
     code = "NOT_REACHED"
-    hint = "does it run, does it listen on this address, and is a firewall between? A request that was sent may have been done"
+    hint = (
+        "check that it runs, listens on this address, and is not behind a firewall; a request "
+        "that was sent may have been carried out"
+    )
 
     def __init__(self, address: str, request: str, reason: str) -> None:
         super().__init__(address, request, reason)
@@ -133,7 +140,7 @@ class NotReachedError(ClientError):
 
 
 class AnswerTimeoutError(ClientError):
-    """A name server or broker did not answer in time; what was asked for may have been done.
+    """A name server or broker did not respond in time; the request may have been carried out.
 
     Parameters
     ----------
@@ -142,11 +149,14 @@ class AnswerTimeoutError(ClientError):
     request : str
         Name of the request code.
     seconds : float
-        How long the answer was waited for.
+        How long the client waited.
     """
 
     code = "ANSWER_TIMEOUT"
-    hint = "the broker is overloaded, its disk is slow, or packets are lost: look at the broker, or wait longer (timeout=)"
+    hint = (
+        "the broker is overloaded, its disk is slow, or packets are lost: check the broker, or "
+        "raise timeout="
+    )
 
     def __init__(self, address: str, request: str, seconds: float) -> None:
         super().__init__(address, request, seconds)
@@ -159,7 +169,7 @@ class AnswerTimeoutError(ClientError):
 
 
 class RefusedError(ClientError):
-    """A name server or broker answered a request with an error.
+    """A name server or broker responded with an error.
 
     Parameters
     ----------
@@ -170,13 +180,13 @@ class RefusedError(ClientError):
     response_code : int
         Number of the response code.
     response : str
-        Name of the response code; its number where it has none.
+        Name of the response code; its number if it has no name.
     remark : str
-        What the peer says about it.
+        The peer's explanation.
     """
 
     code = "REFUSED"
-    hint = "the response code and the remark are the broker's own: its log says more"
+    hint = "the broker chose response code and remark: see its log for details"
 
     def __init__(
         self, address: str, request: str, response_code: int, response: str, remark: str
@@ -196,7 +206,7 @@ class RefusedError(ClientError):
 
 
 class BadAnswerError(ClientError):
-    """A name server or broker answered a request with what is no answer to it.
+    """The response of a name server or broker cannot be decoded.
 
     Parameters
     ----------
@@ -211,7 +221,7 @@ class BadAnswerError(ClientError):
     """
 
     code = "BAD_ANSWER"
-    hint = "is a RocketMQ name server or broker behind this address?"
+    hint = "check that a RocketMQ name server or broker runs at this address"
 
     def __init__(
         self, address: str, request: str, field: str, expected: object, found: object
@@ -225,16 +235,19 @@ class BadAnswerError(ClientError):
 
     def __str__(self) -> str:
         return (
-            f"{self.address}: answer to {self.request}: {self.field} is {self.found}, "
-            f"expected {self.expected}"
+            f"{self.address}: response to {self.request}: {self.field} is {self.found}, expected "
+            f"{self.expected}"
         )
 
 
 class NoRouteError(ClientError):
-    """No broker is known that has the topic, or the topic has no queue there that may be written."""
+    """No registered broker has the topic, or its topic has no writable queue."""
 
     code = "NO_ROUTE"
-    hint = "create the topic, or let the broker do it (autoCreateTopicEnable); one that has just started is not registered yet"
+    hint = (
+        "create the topic, or let the broker create it (autoCreateTopicEnable); a broker that has "
+        "just started may not be registered yet"
+    )
 
 
 class GroupNotFoundError(ClientError):
@@ -246,7 +259,10 @@ class GroupNotFoundError(ClientError):
     """
 
     code = "GROUP_NOT_FOUND"
-    hint = "`Admin.list_groups()` lists the groups; a group appears with its first member, where brokers allow that"
+    hint = (
+        "`Admin.list_groups()` lists the groups; a group is created with its first member, if the "
+        "broker allows that"
+    )
 
     def __init__(self, group: str) -> None:
         super().__init__(group)
@@ -257,17 +273,20 @@ class GroupNotFoundError(ClientError):
 
 
 class SendFailedError(ClientError):
-    """A message was sent to several queues, one after the other, and none took it; the cause is the last error.
+    """A message was sent to several queues in turn, and all failed; the cause is the last error.
 
     Parameters
     ----------
     topic : str
     reasons : tuple of str
-        What each try ended with.
+        The error of each attempt.
     """
 
     code = "SEND_FAILED"
-    hint = "look at the brokers that are named; where an answer was lost, the message may be stored all the same"
+    hint = (
+        "check the brokers named in the message; if a response was lost, the message may be "
+        "stored nevertheless"
+    )
 
     def __init__(self, topic: str, reasons: tuple[str, ...]) -> None:
         super().__init__(topic, reasons)
@@ -275,18 +294,21 @@ class SendFailedError(ClientError):
         self.reasons = reasons
 
     def __str__(self) -> str:
-        return f"topic {self.topic}: sent {len(self.reasons)} times: {'; '.join(self.reasons)}"
+        return f"topic {self.topic}: {len(self.reasons)} attempts failed: {'; '.join(self.reasons)}"
 
 
 class NotAssignedError(ClientError):
-    """A queue that this consumer does not read: another member of the group has it, or the topic has no such queue."""
+    """The queue is not assigned to this consumer: another member of the group reads it, or it does not exist."""
 
     code = "NOT_ASSIGNED"
-    hint = "`assignment()` lists the queues of this consumer; a group's queues are shared out anew when members come and go"
+    hint = (
+        "`assignment()` lists the queues of this consumer; queues are reassigned when members of "
+        "the group start or stop"
+    )
 
 
 class ClientClosedError(ClientError):
-    """The producer or consumer was closed, or it belongs to the process that this one was forked from."""
+    """The client was closed, or this is a fork of the process that created it."""
 
     code = "CLIENT_CLOSED"
-    hint = "make a new one; after a fork each process needs its own"
+    hint = "create a new client; after a fork each process needs its own"

@@ -6,7 +6,7 @@ from rmqcore.errors.stores import StoreError
 
 
 class HaProtocolError(StoreError):
-    """Bytes at an HA port that are neither a report nor a frame; the connection is closed.
+    """Bytes at an HA port are neither a report nor a frame; the connection is closed.
 
     Parameters
     ----------
@@ -19,7 +19,10 @@ class HaProtocolError(StoreError):
     """
 
     code = "HA_PROTOCOL"
-    hint = "does the other side speak RocketMQ's HA protocol (DefaultHAService)? Look at haListenPort and haMasterAddress"
+    hint = (
+        "check haListenPort and haMasterAddress: the peer must use RocketMQ's HA protocol "
+        "(DefaultHAService)"
+    )
 
     def __init__(self, part: str, field: str, expected: object, found: object) -> None:
         super().__init__(part, field, expected, found)
@@ -38,17 +41,19 @@ class LogsPartedError(StoreError):
     Parameters
     ----------
     phy_offset : int
-        CommitLog offset at which the logs differ, or where one of them ends; they may differ before it too.
+        CommitLog offset at which the logs differ or one of them ends; they may differ before it
+        too.
     slave_end, master_end : int
-        CommitLog offsets where the logs end; -1 where that is not known.
+        CommitLog offsets where the logs end; -1 if unknown.
     reason : str
-        How it was found.
+        How the difference was found.
     """
 
     code = "LOGS_PARTED"
     hint = (
-        "`rmqcore diff A B` on copies of the two stores shows what each has alone; `rmqcore serve STORE --role SLAVE ... "
-        "--truncate-to-master` keeps what the slave has alone in STORE/cut/, and then follows"
+        "`rmqcore diff A B` on copies shows the messages that only one store has; `rmqcore serve "
+        "STORE --role SLAVE ... --truncate-to-master` moves the slave's to STORE/cut/, then "
+        "follows"
     )
 
     def __init__(self, phy_offset: int, slave_end: int, master_end: int, reason: str) -> None:
@@ -62,11 +67,14 @@ class LogsPartedError(StoreError):
         ends = f"the slave's log ends at phy_offset {self.slave_end}"
         if self.master_end >= 0:
             ends += f", its master's at {self.master_end}"
-        return f"the logs of master and slave part at phy_offset {self.phy_offset} or before it: {self.reason}; {ends}"
+        return (
+            f"the logs of master and slave differ at phy_offset {self.phy_offset} or before it: "
+            f"{self.reason}; {ends}"
+        )
 
 
 class NoCommonRecordError(LogsPartedError):
-    """Not one record is the same in the logs of a slave and its master: nothing is cut.
+    """The logs of a slave and its master have no record in common: nothing is cut.
 
     Parameters
     ----------
@@ -77,10 +85,13 @@ class NoCommonRecordError(LogsPartedError):
     """
 
     code = "NO_COMMON_RECORD"
-    hint = "does the address name the master of this store? If it does, start the slave with an empty store, and keep this one"
+    hint = (
+        "check that the address is that of this store's master; if it is, start the slave with an "
+        "empty store, and keep this one"
+    )
 
     def __init__(self, phy_offset: int, slave_end: int, master_end: int) -> None:
-        super().__init__(phy_offset, slave_end, master_end, "not one record is the same in both")
+        super().__init__(phy_offset, slave_end, master_end, "they have no record in common")
         self.args = phy_offset, slave_end, master_end
 
 
@@ -96,7 +107,7 @@ class LogGapError(StoreError):
     """
 
     code = "LOG_GAP"
-    hint = "start the slave with an empty store; what it has stays readable in the old one"
+    hint = "start the slave with an empty store; its old store stays readable"
 
     def __init__(self, slave_end: int, master_begin: int) -> None:
         super().__init__(slave_end, master_begin)
@@ -105,6 +116,7 @@ class LogGapError(StoreError):
 
     def __str__(self) -> str:
         return (
-            f"the slave's log ends at phy_offset {self.slave_end}, and the master's begins at {self.master_begin}: "
-            f"{self.master_begin - self.slave_end} bytes are deleted there"
+            f"the slave's log ends at phy_offset {self.slave_end}, and the master's begins at "
+            f"{self.master_begin}: {self.master_begin - self.slave_end} bytes are deleted at the "
+            "master"
         )

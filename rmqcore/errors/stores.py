@@ -16,22 +16,22 @@ class StoreError(Exception):
 
 
 def is_of_the_system(error: OSError) -> bool:
-    """Whether an OSError comes from a system call, which gives its number; the TimeoutError of a signal handler has none."""
+    """Return True if an OSError has the number of a failed system call; the TimeoutError of a signal handler has none."""
     return error.errno is not None
 
 
 def is_unreadable(error: OSError) -> bool:
-    """Whether an OSError is about one file or directory, which a disk or its rights keep back: others may be read."""
+    """Return True if an OSError concerns one file or directory, because of the disk or permissions; others may be readable."""
     return error.errno in (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 
 
 def is_no_room(error: OSError) -> bool:
-    """Whether a disk, or a user's part of it, had no room for a write, which may be tried again; a sync may not."""
+    """Return True if a write failed because the disk or a quota is full, so it can be repeated; a failed sync cannot."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailedError)
 
 
 def is_no_descriptor(error: OSError) -> bool:
-    """Whether a process, or its system, had no file descriptor left: nothing was opened, made or written."""
+    """Return True if the process or the system had no file descriptor left: nothing was opened, created or written."""
     return error.errno in (errno.EMFILE, errno.ENFILE) and not isinstance(error, SyncFailedError)
 
 
@@ -39,17 +39,17 @@ def is_no_descriptor(error: OSError) -> bool:
 
 
 class NotAStoreError(StoreError):
-    """The directory holds nothing that a RocketMQ store consists of."""
+    """The directory has none of the parts of a RocketMQ store."""
 
     code = "NOT_A_STORE"
     hint = "give the store's root: the directory that holds commitlog/, consumequeue/ and index/"
 
 
 class StoreFormatError(StoreError):
-    """Files are there but do not fit together (names, sizes), so nothing can be read from them."""
+    """The store's files do not fit together (names, sizes), so it cannot be read."""
 
     code = "STORE_FORMAT"
-    hint = "run `rmqcore fsck` on the directory; it lists each file and what is wrong with it"
+    hint = "run `rmqcore fsck` on the directory; it lists the problems of each file"
     exit_code = DAMAGED
 
 
@@ -71,7 +71,7 @@ class StoreKindError(StoreFormatError):
     """
 
     code = "STORE_KIND"
-    hint = "read it: every reading command works without a change of the store"
+    hint = "use the commands that only read: they work on this kind of store"
     exit_code = FAILED
 
     def __init__(self, location: str, kind: str, place: str, sentence: str, hint: str) -> None:
@@ -92,12 +92,12 @@ HOW_TO_FOLLOW = "follow_links=True, --follow-links, in Spark the option followLi
 
 
 class LinkError(StoreFormatError, OSError):
-    """A name in a store or an output folder is a link, which nobody asked to follow. ``filename`` is its path."""
+    """A path in a store or an output directory is a link, and following links was not allowed. ``filename`` is its path."""
 
     code = "LINK"
     hint = (
-        "remove the link, or put in its place what it leads to; a commitlog, consumequeue or index that is yours and lies on "
-        f"another disk: {HOW_TO_FOLLOW}"
+        "replace the link by the file or directory that it points to; to use a commitlog, "
+        f"consumequeue or index on another disk: {HOW_TO_FOLLOW}"
     )
 
     def __str__(self) -> str:
@@ -105,32 +105,35 @@ class LinkError(StoreFormatError, OSError):
 
 
 class LogFileTwiceError(StoreFormatError):
-    """Two directories of the CommitLog have a file of the same name. The message says which one to move out."""
+    """Two directories of the CommitLog have a file of the same name. The message names the one to move away."""
 
     code = "LOG_FILE_TWICE"
     hint = (
-        "move that file into a directory outside of the store, and keep it until the store is checked; --commitlog DIR reads one "
-        "directory alone"
+        "move that file to a directory outside the store, and keep it until the store is checked; "
+        "--commitlog DIR reads a single directory"
     )
 
 
 class LostPagesError(StoreFormatError, OSError):
-    """An open file has lost pages: another program cut it, or the disk does not give them. ``filename`` is its path."""
+    """Pages of an open file cannot be read: another program cut the file, or the disk fails. ``filename`` is its path."""
 
     code = "LOST_PAGES"
-    hint = "close the store and put the file back from a copy; `rmqcore cat` and `rmqcore fsck` read what is left of it"
+    hint = (
+        "close the store and restore the file from a copy; `rmqcore cat` and `rmqcore fsck` read "
+        "the remaining messages"
+    )
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"
 
 
 class RocksdbError(StoreFormatError, OSError):
-    """A RocksDB database in a store lacks a file, or RocksDB cannot read what a file holds. ``filename`` is its path."""
+    """A RocksDB database in a store lacks a file, or RocksDB cannot read one of its files. ``filename`` is its path."""
 
     code = "ROCKSDB"
     hint = (
-        "the log is not concerned: `rmqcore rebuild STORE --out DIR` makes file queues of it; without a database a broker makes "
-        "a new one"
+        "the log is not affected: `rmqcore rebuild STORE --out DIR` builds queue files from it; a "
+        "broker creates a missing database again"
     )
 
     def __str__(self) -> str:
@@ -138,19 +141,20 @@ class RocksdbError(StoreFormatError, OSError):
 
 
 class RocksdbMissingError(StoreError):
-    """The queues of a store lie in RocksDB, and the package that reads RocksDB is not installed."""
+    """The queues of a store are in RocksDB, and the package that reads RocksDB is not installed."""
 
     code = "ROCKSDB_MISSING"
     hint = "pip install 'rmqcore[rocksdb]'"
 
 
 class CommitLogMissingError(StoreError):
-    """Queues know messages whose CommitLog files are missing: all of them, or whole files at the end after a clean exit."""
+    """Queues have messages whose CommitLog files are missing: all files, or whole files at the end after a clean exit."""
 
     code = "COMMITLOG_MISSING"
     hint = (
-        "is a disk of the CommitLog not mounted, or does the log lie elsewhere (store_path_commit_log, --commitlog)? To go on "
-        "without what is missing, as Java does unasked, set recover_without_commit_log: queues lose those entries"
+        "mount the CommitLog's disk, or name its directory (store_path_commit_log, --commitlog). "
+        "To open the store without the missing files, as Java always does, set "
+        "recover_without_commit_log: queues lose those entries"
     )
     exit_code = DAMAGED
 
@@ -159,7 +163,7 @@ class CommitLogMissingError(StoreError):
 
 
 class CorruptionError(StoreError):
-    """Bytes that do not follow the format, at a known place.
+    """Bytes at a known position do not follow the format.
 
     Parameters
     ----------
@@ -174,7 +178,7 @@ class CorruptionError(StoreError):
     """
 
     code = "CORRUPT"
-    hint = "run `rmqcore fsck` for the whole extent of the damage"
+    hint = "run `rmqcore fsck` to list all damage"
     exit_code = DAMAGED
 
     def __init__(
@@ -194,25 +198,25 @@ class CorruptionError(StoreError):
 
 
 class CorruptMessageError(CorruptionError):
-    """A CommitLog record that fails its check."""
+    """A CommitLog record fails its check."""
 
     code = "CORRUPT_MESSAGE"
 
 
 class CorruptConsumeQueueError(CorruptionError):
-    """A ConsumeQueue entry or file that fails its check."""
+    """A ConsumeQueue entry or file fails its check."""
 
     code = "CORRUPT_CONSUME_QUEUE"
 
 
 class CorruptIndexError(CorruptionError):
-    """An IndexFile that fails its check."""
+    """An IndexFile fails its check."""
 
     code = "CORRUPT_INDEX"
 
 
 class SplitError(StoreError):
-    """Two tasks of one job do not agree on where the records of the earlier task end and those of the later one begin.
+    """Two tasks of one Spark job disagree on the offset where the earlier task ends and the later one starts.
 
     Parameters
     ----------
@@ -221,15 +225,16 @@ class SplitError(StoreError):
     boundary : int
         CommitLog offset at which the file was cut.
     found : int
-        CommitLog offset at which the later task begins, by the bytes before the boundary.
+        CommitLog offset at which the later task starts, according to the bytes before the
+        boundary.
     expected : str
-        CommitLog offset at which the earlier task ends, which is the right one.
+        CommitLog offset at which the earlier task ends; this one is correct.
     """
 
     code = "SPLIT"
     hint = (
-        "records longer than maxRecordSize, or damage and forged records side by side: raise maxRecordSize, "
-        "or read with splitMode=walk"
+        "a record is longer than maxRecordSize, or damage lies next to bytes that look like "
+        "records: raise maxRecordSize, or read with splitMode=walk"
     )
     exit_code = DAMAGED
 
@@ -242,32 +247,33 @@ class SplitError(StoreError):
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: the part from {self.boundary} on begins at {self.found}, expected {self.expected}: "
-            f"{self.hint}"
+            f"{self.path}: the split at {self.boundary} starts reading at {self.found}, expected "
+            f"{self.expected}: {self.hint}"
         )
 
 
 class DataLossError(StoreError):
-    """A part of a log that was to be read is not there any more.
+    """A part of the log was deleted or replaced before it was read.
 
     Parameters
     ----------
     broker : str
         Name of the store.
     wanted : int
-        CommitLog offset that was to be read, or an offset of `queue`.
+        CommitLog offset, or offset of `queue`, from which the log was to be read.
     available : int or None
-        The first offset at or behind `wanted` that is there, or the end of a log that ends before; None when nothing is there.
+        The first readable offset at or behind `wanted`, or the end of the log if it ends before;
+        None if nothing is readable.
     reason : str
-        What happened to the part that is missing.
+        What happened to the missing part.
     queue : str
-        ``TopicA/0`` when the offsets are queue offsets.
+        ``TopicA/0`` if the offsets are queue offsets, else empty.
     """
 
     code = "DATA_LOSS"
     hint = (
-        "files are deleted faster than they are read, or the store was replaced; failOnDataLoss=false goes on with "
-        "what there is"
+        "files are deleted faster than they are read, or the store was replaced; "
+        "failOnDataLoss=false continues with the remaining messages"
     )
 
     def __init__(
@@ -284,13 +290,13 @@ class DataLossError(StoreError):
         there = "nothing" if self.available is None else f"offset {self.available}"
         what = f"queue {self.queue}, queue offset" if self.queue else "CommitLog offset"
         return (
-            f"store {self.broker}: {what} {self.wanted} was wanted, available is {there} "
-            f"({self.reason}): {self.hint}"
+            f"store {self.broker}: {what} {self.wanted} cannot be read, the first one available is "
+            f"{there} ({self.reason}): {self.hint}"
         )
 
 
 class DamagedStreamError(CorruptionError):
-    """A stream has come to damage in a log's newest file, and sound records lie behind it.
+    """A stream reached damage in a log's newest file, and sound records follow behind it.
 
     Parameters
     ----------
@@ -304,8 +310,8 @@ class DamagedStreamError(CorruptionError):
 
     code = "DAMAGED_STREAM"
     hint = (
-        "onDamage=skip goes on behind the damage as a batch read does, onDamage=wait waits before it; table=corrupt and "
-        "`rmqcore fsck` show all of it"
+        "onDamage=skip continues behind the damage as a batch read does, onDamage=wait waits in "
+        "front of it; table=corrupt and `rmqcore fsck` list all damage"
     )
 
     def __init__(
@@ -325,112 +331,125 @@ class DamagedStreamError(CorruptionError):
 
     def __str__(self) -> str:
         return (
-            f"store {self.broker}: {super().__str__()}; "
-            f"the log goes on behind the damage, at CommitLog offset {self.next_phy_offset}: {self.hint}"
+            f"store {self.broker}: {super().__str__()}; the log continues behind the damage, at "
+            f"CommitLog offset {self.next_phy_offset}: {self.hint}"
         )
 
 
 class CompressionError(StoreError):
-    """A compressed body that cannot be turned into plain bytes."""
+    """A compressed body cannot be decompressed."""
 
     code = "COMPRESSION"
     exit_code = DAMAGED
 
 
 class CompressionLibraryError(CompressionError):
-    """A body is compressed by a library that is not installed here; nothing is known to be wrong with it."""
+    """A body needs a compression library that is not installed here; the body was not checked."""
 
     code = "COMPRESSION_LIBRARY"
-    hint = "the extra `compress` brings lz4 and zstandard: pip install 'rmqcore[compress]', where Spark reads in every worker"
+    hint = "install lz4 and zstandard: pip install 'rmqcore[compress]', for Spark on every worker"
     exit_code = FAILED
 
 
 class RemoteStorageError(StoreError):
-    """A server or cluster that holds a store's files did not give what was asked for: unreachable, refused, or no such bucket.
+    """A request to a store's server or cluster failed: it is unreachable, refuses access, or the bucket does not exist.
 
-    A file that is not there is a `FileNotFoundError` instead.
+    A missing file raises `FileNotFoundError` instead.
     """
 
     code = "REMOTE_STORAGE"
     hint = (
-        "look at the address, the credentials and the region: in Spark the options storage.*, else storage_options= or "
-        "--storage; HDFS needs JAVA_HOME and CLASSPATH (`hadoop classpath --glob`), in Spark in every worker"
+        "check address, credentials and region: in Spark the options storage.*, else "
+        "storage_options= or --storage; HDFS needs JAVA_HOME and CLASSPATH (`hadoop classpath "
+        "--glob`), for Spark on every worker"
     )
 
 
 class RemoteChangedError(RemoteStorageError):
-    """A file on a server was deleted, cut or replaced after it was listed, so that what was read is of two stores."""
+    """A file on a server was deleted, cut or replaced after it was listed, so the data read is inconsistent."""
 
     code = "REMOTE_CHANGED"
-    hint = "read it again when nobody writes there any more; to read a store that is in use take a copy of it: `rmqcore backup`"
+    hint = (
+        "read again when no process writes to the store; to read a store in use, make a copy "
+        "first: `rmqcore backup`"
+    )
 
 
 # ---- writing ----------------------------------------------------------------------------------------
 
 
 class StoreLockedError(StoreError):
-    """Another process, or another open store of this one, writes into the directory."""
+    """The store is already open for writing, in this or another process."""
 
     code = "STORE_LOCKED"
-    hint = "one process writes a store; rmqcore.read() and the reading commands need no lock"
+    hint = (
+        "only one process can write to a store; rmqcore.read() and the reading commands need no "
+        "lock"
+    )
 
 
 class StoreClosedError(StoreError):
-    """The store was closed, or it belongs to the process that this one was forked from."""
+    """The store was closed, or this is a fork of the process that opened it."""
 
     code = "STORE_CLOSED"
-    hint = "open the directory again"
+    hint = "open the store again"
 
 
 class StoreFailedError(StoreError):
-    """A write, a sync or an allocation failed: nothing is written any more until the store is opened again."""
+    """A write, sync or allocation failed: the store refuses all writes until it is opened again."""
 
     code = "STORE_FAILED"
-    hint = "look at the disk, then open the store again: recovery decides what is on it"
+    hint = "check the disk, then open the store again: its recovery finds out what is on disk"
 
 
 class ShortageError(StoreError):
-    """A step of a store lacked room or descriptors: the base of the next two. Nothing is lost; the store repeats the step."""
+    """The store lacks disk space or file descriptors; base class of the next two. Nothing is lost, and the store tries again."""
 
     code = "SHORTAGE"
-    hint = "the error names what was missing; puts go on by themselves once it is there"
+    hint = "provide what the error names; the store then accepts puts again by itself"
 
 
 class DiskFullError(ShortageError):
-    """A write found no room on its disk. Nothing is lost: the same step goes on where there is room again."""
+    """The disk is full. Nothing is lost: the store tries again until there is space."""
 
     code = "DISK_FULL"
-    hint = "free room on the disk that the error names; puts go on by themselves after the next round of cleaning"
+    hint = (
+        "free space on the disk that the error names; the store accepts puts again by itself "
+        "after its next cleaning round"
+    )
 
 
 class TooManyFilesError(ShortageError):
-    """A step of a store got no file descriptor. Nothing is lost: the store repeats the step once descriptors are free."""
+    """The store could not get a file descriptor. Nothing is lost: the store tries again until one is free."""
 
     code = "TOO_MANY_FILES"
-    hint = "close files and connections, or allow more of them (ulimit -n); puts go on by themselves a second later"
+    hint = (
+        "close files and connections, or raise the limit (ulimit -n); the store accepts puts "
+        "again by itself a second later"
+    )
 
 
 class SyncFailedError(StoreError, OSError):
-    """A sync failed: how much is on disk is not known, and no later sync can tell. ``filename`` is its path."""
+    """A sync failed: it is unknown how much is on disk, and a later sync cannot tell. ``filename`` is the file's path."""
 
     code = "SYNC_FAILED"
-    hint = "look at the disk, then do it again: what was written last may not be there"
+    hint = "check the disk, then repeat the command: the last bytes written may be missing"
 
     def __str__(self) -> str:
         return f"{self.filename}: sync: {self.strerror}"
 
 
 class PutFailedError(StoreError):
-    """A put did not end with PUT_OK; raised by `raise_for_status`.
+    """A put did not return PUT_OK; raised by `raise_for_status`.
 
     Parameters
     ----------
     status : str
         Name of the PutMessageStatus.
     stored : bool
-        Whether the message is in the log all the same (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT).
+        True if the message is in the log nevertheless (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT).
     reason : str, optional
-        Which limit it is, what was found, and the setting.
+        The limit, the value found, and the setting.
     """
 
     code = "PUT_FAILED"
@@ -442,6 +461,6 @@ class PutFailedError(StoreError):
         self.reason = reason
 
     def __str__(self) -> str:
-        stored = "stored all the same" if self.stored else "nothing was stored"
+        stored = "but the message is stored" if self.stored else "nothing was stored"
         why = "" if self.reason is None else f": {self.reason}"
-        return f"put ended with {self.status}, {stored}{why}"
+        return f"put returned {self.status}, {stored}{why}"

@@ -1,4 +1,4 @@
-"""What master and slave say to each other: reports of 8 bytes, and frames of 12 bytes and a body; big-endian, nothing else.
+"""Encoding of the HA protocol: reports of 8 bytes, and frames of 12 bytes and a body; all numbers are big-endian.
 
 Source: RocketMQ 5.5.0 DefaultHAConnection, DefaultHAClient.
 """

@@ -207,5 +207,7 @@ def held_by(followers: Iterable[Follower], replicas: int) -> int:
         acks[key] = max(acks.get(key, _NOT_YET), follower.held)
     needed = replicas - 1
     if needed < 1:
-        raise ValueError(f"replicas is {replicas}, expected at least 2: the master is one")
+        raise ValueError(
+            f"replicas is {replicas}, expected at least 2, because the master counts as one"
+        )
     return sorted(acks.values(), reverse=True)[needed - 1] if len(acks) >= needed else _NOT_YET

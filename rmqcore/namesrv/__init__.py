@@ -1,4 +1,4 @@
-"""What a name server knows and answers, without sockets and clocks: functions of a request and a table.
+"""A name server without sockets and clocks: functions of a request and a table.
 
 Imports `rmqcore.remoting` and the vocabulary; nothing of engine, disk or services.
 """

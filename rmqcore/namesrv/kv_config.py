@@ -44,7 +44,7 @@ class KvConfig:
             more += _size(namespace)
         if more > 0 and self._size + more > self._most_bytes:
             raise KvConfigFullError(
-                f"the KV config has no room: at most {self._most_bytes:,} bytes are taken (maxKvConfigBytes)"
+                f"the KV config is full, its limit is {self._most_bytes:,} bytes (maxKvConfigBytes)"
             )
         self._size += more
         self._namespaces.setdefault(namespace, texts)[key] = value

@@ -141,14 +141,16 @@ class NameServer:
         most = MOST_BODY_BYTES if is_registration else MOST_OTHER_BODY_BYTES
         if len(request.body) <= most:
             return None
-        remark = f"{len(request.body)} bytes in the body, at most {most} are taken"
+        remark = f"{len(request.body)} bytes in the body, expected at most {most}"
         return request.response(ResponseCode.INVALID_PARAMETER, remark)
 
     def _parse_later(
         self, request: RemotingCommand, peer: Asking, now_ms: int, later: Later
     ) -> None:
         if self._long >= MOST_LONG_WAITING:
-            raise ValueError(f"{MOST_LONG_WAITING} long registrations wait already, try again")
+            raise ValueError(
+                f"{MOST_LONG_WAITING} long registrations are already waiting, try again"
+            )
         call = _Call(self, request, peer, now_ms, is_bounded=True)
 
         def parsed(done: Future[Parsed]) -> None:
@@ -325,7 +327,7 @@ def _register_table(call: _Call, parsed: Parsed) -> RemotingCommand:
     except LiveBrokerError as error:
         peer = peer_of(call.connection)
         host = peer.rpartition(":")[0] or peer
-        text = "the registration of %s from %s is refused: %s"
+        text = "refused the registration of %s from %s: %s"
         shown = shown_value(who.broker_name), shown_value(who.address)
         call.server.said_once.warn(
             call.now_ms, ("taken", host, *shown), text, shown[1], host, error

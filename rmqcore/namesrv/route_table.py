@@ -30,7 +30,7 @@ the garbage collector nothing; a hundred thousand objects stop all threads for 0
 
 
 class BrokerAddress(NamedTuple):
-    """Which instance of a broker; its id may change."""
+    """Address of a broker's instance; its id may change."""
 
     cluster: str
     address: str
@@ -38,7 +38,7 @@ class BrokerAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Who registers. `enable_acting_master` is None where a broker before 5.0 does not say."""
+    """A broker's registration. `enable_acting_master` is None for brokers before 5.0, which do not send it."""
 
     cluster: str
     broker_name: str
@@ -50,12 +50,12 @@ class Registration:
 
     @property
     def instance(self) -> BrokerAddress:
-        """Which instance it is."""
+        """Address of the instance."""
         return BrokerAddress(self.cluster, self.address)
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it is a slave that plays the master, whose queues take no messages."""
+        """True if the broker is a slave that acts as master, whose queues refuse messages."""
         return bool(self.enable_acting_master) and self.broker_id != MASTER_ID
 
 
@@ -168,7 +168,7 @@ class RouteTable:
             self._place(who, broker, addresses)
             return None
         if who.broker_id not in addresses and len(table.queues) == 1:
-            raise ValueError("a broker that is not registered registers a single topic")
+            raise ValueError("a single topic can only be registered by a registered broker")
         is_first = not addresses.get(who.broker_id)
         addresses[who.broker_id] = who.address
         self._place(who, broker, addresses)
@@ -279,11 +279,11 @@ class RouteTable:
             self._queues.get(name, {}).pop(topic, None)
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Let nobody write to a broker's queues until it registers other topics; how many topics it has."""
+        """Forbid writes to a broker's queues until it registers other topics; return the number of its topics."""
         return self._set_perm(broker_name, remove=WRITE)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Let everybody read and write a broker's queues; how many topics it has."""
+        """Allow reads and writes of a broker's queues; return the number of its topics."""
         return self._set_perm(broker_name, to=READ_AND_WRITE)
 
     # ---- inside -----------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class RouteTable:
     def _is_stale(
         self, who: Registration, addresses: Mapping[int, str], table: RegisteredTopics
     ) -> bool:
-        """Whether another instance with this id is there, and its state is newer."""
+        """Return True if another instance with this id is there, and its state is newer."""
         old = addresses.get(who.broker_id)
         if old is None or old == who.address:
             return False

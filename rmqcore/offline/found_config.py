@@ -138,18 +138,20 @@ def _check_only_log_file(paths: StorePaths, config: MessageStoreConfig) -> None:
     begins_record = magic in (MAGIC_V1, MAGIC_V2)
     if len(rest) < REC_HEADER_SIZE or (begins_record and size > file.size - pos):
         error = StoreFormatError(
-            f"{file.path}: file size is {file.size}, expected {config.mapped_file_size_commit_log}; its last bytes are no end of "
-            "a CommitLog file: it may have lost its end"
+            f"{file.path}: file size is {file.size}, expected "
+            f"{config.mapped_file_size_commit_log}; it does not end like a CommitLog file, so its "
+            "end may be lost"
         )
         error.hint = (
-            "if the file is whole give its size: mapped_file_size_commit_log, in a broker.conf mappedFileSizeCommitLog; "
-            "`rmqcore fsck` tells what is in it, `rmqcore salvage` saves it"
+            "if the file is complete, set its size: mapped_file_size_commit_log, in a broker.conf "
+            "mappedFileSizeCommitLog; `rmqcore fsck` checks it, `rmqcore salvage` saves its "
+            "messages"
         )
         raise error
 
 
 def _lone_queue_file_may_be_short(folder: Path) -> bool:
-    """Whether there is one queue file, so that no other says whether it has its length, and it has no room left either."""
+    """Return True if there is one queue file, so that no other says whether it has its length, and it has no room left either."""
     files = list(islice(_queue_files(folder), 2))
     return len(files) == 1 and not ends_in_room(*files[0])
 
@@ -181,7 +183,7 @@ def _with_sizes(
         return settings.changed(**sizes)
     except ValueError as error:
         raise StoreFormatError(
-            f"{paths.root}: no broker has files of these sizes: {error}"
+            f"{paths.root}: a broker cannot have files of these sizes: {error}"
         ) from None
 
 

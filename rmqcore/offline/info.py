@@ -1,4 +1,4 @@
-"""What a store is, in numbers: the answer of `rmqcore info`."""
+"""Numbers of a store, as `rmqcore info` shows them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class StoreInfo(Report):
     topic_count, queue_count : int or None
         None where the queues are in RocksDB and the package that reads it is not installed.
     kinds : tuple of StoreKind
-        What there is beside a log, queues and index in plain files; empty for most stores (docs/store-kinds.md).
+        Parts of the store besides a log, queues and index in plain files; empty for most stores (docs/store-kinds.md).
     commitlog_bytes, consumequeue_bytes, index_bytes : int
         Bytes on disk (allocated blocks: the files are sparse); behind a URL the sizes of the files.
     """
@@ -117,12 +117,12 @@ def read_info(
     )
 
 
-QUEUES_NOT_READ = f"in RocksDB and not read: {RocksdbMissingError.hint}"
-LOG_ONLY = "there are no queues, index and checkpoint: rmqcore rebuild makes them"
+QUEUES_NOT_READ = f"in RocksDB, not read: {RocksdbMissingError.hint}"
+LOG_ONLY = "there are no queues, index and checkpoint: rmqcore rebuild creates them"
 
 
 def is_log_only(paths: StorePaths) -> bool:
-    """Whether there is a CommitLog and nothing else that a broker makes: somebody copied ``commitlog/`` alone.
+    """True if the store is only a CommitLog, as after copying ``commitlog/`` alone.
 
     A broker that ran here left a checkpoint, and a crashed one its abort file.
     """

@@ -32,7 +32,7 @@ MORE_ENTRIES = 8
 
 
 class StoreFiles(Protocol):
-    """What a lookup needs to know of a store; `rmqcore.offline.reader.StoreReader` has it."""
+    """The store as a lookup uses it; implemented by `rmqcore.offline.reader.StoreReader`."""
 
     @property
     def paths(self) -> StorePaths:

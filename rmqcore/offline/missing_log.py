@@ -120,14 +120,14 @@ def missing_log(
             LOG_MISSING,
             path,
             "end of the log",
-            f"{end} ({newest.source} knows a message at {newest.phy_offset})",
+            f"{end} ({newest.source} names a message at {newest.phy_offset})",
             f"{log_end} ({_what_lies_there(paths, files)})",
         )
     ]
 
 
 class StoreEnd:
-    """What the parts of a store say of its log's end, for a walk (`LogEnd`); the parameters are those of `missing_log`."""
+    """End of the log according to the store's other parts (`LogEnd`); the parameters are those of `missing_log`."""
 
     def __init__(
         self, paths: StorePaths, start: int | None = None, stop: int | None = None
@@ -137,13 +137,13 @@ class StoreEnd:
         self._stop = stop
 
     def missing(self, log_end: int) -> list[DamageRange]:
-        """What the log lacks behind `log_end`, and before its first file."""
+        """Return the ranges that the log lacks behind `log_end` and before its first file."""
         self._paths.check_open()
         emptied = emptied_files(self._paths, self._start, self._stop)
         return [*emptied, *missing_log(self._paths, log_end, self._start, self._stop)]
 
     def is_stale(self, phy_offset: int) -> bool:
-        """Whether a clean exit left the log's end there."""
+        """Return True if a clean exit left the log's end there."""
         self._paths.check_open()
         return closed_at(self._paths, phy_offset)
 
@@ -193,7 +193,7 @@ def closed_at(
     *,
     list_files: Callable[[], list[LogFile]] | None = None,
 ) -> bool:
-    """Whether a store was cleanly closed with the end of its log at this offset, by its checkpoint and the record that it names.
+    """Return True if the store was cleanly closed with the end of its log at this offset, by its checkpoint and last record.
 
     Bytes from there on that begin no record are then what a writer left that does not map its files (writeWithoutMmap).
     """
@@ -238,7 +238,7 @@ def _behind_blank(files: list[LogFile], log_end: int) -> int:
 
 
 def _may_be_there(files: list[LogFile], phy_offset: int) -> bool:
-    """Whether a record lies at an offset, or in a file that cannot be read: a walk reports that."""
+    """Return True if a record lies at an offset, or in a file that cannot be read: a walk reports that."""
     try:
         return record_at(files, phy_offset, most_whole=0) is not None
     except OSError as error:
@@ -329,13 +329,16 @@ def _what_lies_there(paths: StorePaths, files: list[LogFile]) -> str:
     here = "the log has nothing behind it" if files else "the log has no file"
     others = log_directories_beside(paths)
     if not others and files:
-        return f"{here}: files are missing, or a power cut took its end"
+        return f"{here}: files are missing, or its end was lost in a power cut"
     if not others:
-        return f"{here}: its disk is not mounted, or it lies elsewhere: name its directory with --commitlog"
+        return (
+            f"{here}: its disk is not mounted, or it is in another directory: name it with "
+            "--commitlog"
+        )
     named = [*(paths.commitlogs if files else ()), *others]
     shown = ", ".join(f"{os.path.relpath(one, paths.root)}/" for one in others)
     option = shlex.quote(PATH_SPLITTER.join(map(str, named)))
-    return f"{here}; {shown} holds files of a log: --commitlog {option} reads them"
+    return f"{here}; {shown} has CommitLog files: --commitlog {option} reads them"
 
 
 def log_directories_beside(paths: StorePaths) -> list[Path]:

@@ -88,7 +88,7 @@ class StoreReader(StoreFrames):
     StoreFormatError
         From a call that reads the log: a file lies in two directories of the log.
     FileNotFoundError, NotADirectoryError
-        There is no such directory.
+        The directory does not exist.
     ValueError
         A path is empty or has a NUL in it, `commitlog` names no directories, or `path` has a CommitLog and `config` another.
 
@@ -122,7 +122,7 @@ class StoreReader(StoreFrames):
         self.close()
 
     def close(self) -> None:
-        """Let go of what was brought here from a URL, whose reader ends with it.
+        """Remove files fetched from a URL; the reader of a URL cannot be used afterwards.
 
         The reader of a directory holds no file or lock between calls, and may be used on.
         """
@@ -218,7 +218,7 @@ class StoreReader(StoreFrames):
         blanks : bool
             Also give `Blank` for the BLANK records that end full files.
         most_body : int, optional
-            Of records above 32 MiB bring in only so many bytes of the body, for a caller that asks
+            For records above 32 MiB, read only this number of bytes of the body, for a caller that asks
             ``body_start`` for no more: the others read as zeros, and ``raw`` and ``crc_ok()`` mean nothing there. Such records
             then take no more memory than that; else each is held whole, twice.
         progress : callable, optional
@@ -334,7 +334,7 @@ class StoreReader(StoreFrames):
     ) -> Iterator[Batch | MessageView]:
         """Yield the messages as `batches` does, but records above 8 MiB as `messages` does, in their order.
 
-        The memory that this takes follows `most_body`, the bytes of such a record's body that are brought in, and no record.
+        Memory use depends on `most_body`, the bytes read of such a record's body, not on the size of records.
         """
         common: dict[str, Any] = {
             "filter": wanted.native(),
@@ -446,7 +446,7 @@ class StoreReader(StoreFrames):
         Raises
         ------
         TypeError, ValueError
-            `msg_id` is no text of 32 or 56 hex digits.
+            `msg_id` is not a text of 32 or 56 hex digits.
         """
         return self._lookup.lookup_id(msg_id)
 

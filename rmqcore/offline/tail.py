@@ -50,14 +50,14 @@ class _Follower:
         return files if files and self._something_new(files) else []
 
     def _something_new(self, files: list[LogFile]) -> bool:
-        """Whether a walk from `next_phy_offset` on would meet anything; moves `next_phy_offset` when files are gone."""
+        """Return True if a walk from `next_phy_offset` on would meet anything; moves `next_phy_offset` when files are gone."""
         if self.next_phy_offset < files[0].file_from_offset:
             self._note_gone(self.next_phy_offset, files[0], "deleted before it was read")
             self.next_phy_offset = files[0].file_from_offset
         last = files[-1]
         if self.next_phy_offset > last.end_offset:
             end = log_end(files)
-            self._note_gone(end, last, "cut away while it was followed")
+            self._note_gone(end, last, "cut while it was followed")
             self.next_phy_offset = end
         if self.next_phy_offset < last.file_from_offset:
             return True
@@ -299,7 +299,7 @@ class BatchTail(_Follower):
         self._file = _file_at(files, self.next_phy_offset)
 
     def _is_another(self, files: list[LogFile]) -> bool:
-        """Whether the file in which the log ended has made room for another one of its name."""
+        """Return True if the file in which the log ended has made room for another one of its name."""
         if self._file is None or not files:
             return False
         now = _file_at(files, self._file[0])

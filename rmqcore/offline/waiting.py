@@ -49,7 +49,7 @@ MOST_PROBLEMS = 20
 
 @dataclass
 class Waiting(Report):
-    """What waits in a store.
+    """Messages that wait for a Java broker.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Waiting(Report):
 
     @property
     def timer_sentence(self) -> str:
-        """What is said of timed messages; empty where none waits."""
+        """Return a sentence about waiting timed messages; empty if there are none."""
         if not self.timer_messages:
             return ""
         until = f" until {_time(self.timer_until_ms)}" if self.timer_until_ms is not None else ""
@@ -86,7 +86,7 @@ class Waiting(Report):
 
     @property
     def pop_sentence(self) -> str:
-        """What is said of POP's messages; empty where none waits."""
+        """Return a sentence about unacknowledged POP messages; empty if there are none."""
         if not self.pop_messages and not self.pop_at_least:
             return ""
         what = _counted(self.pop_messages, "message waits", "messages wait")

@@ -1,4 +1,4 @@
-"""What may be asked: the arguments of a get and of a query. An open store looks at them where Python has refused them."""
+"""Checks of the arguments of get and query. An open store runs them only after Python refused the arguments."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class QueuePlace(NamedTuple):
 
 
 class QueueInfo(QueuePlace):
-    """What is in one queue. It is the pair (topic, queue_id), so ``for topic, queue_id in store.queues()`` takes it apart.
+    """Offsets of one queue. It is the pair (topic, queue_id), so ``for topic, queue_id in store.queues()`` works.
 
     Two are equal when they are the same queue, whatever is in it.
 

@@ -23,7 +23,7 @@ class QueueEntries(Protocol):
 
 
 class Boundary(Enum):
-    """Which of two neighbouring messages a time between them means. Source: RocketMQ 5.5.0 BoundaryType."""
+    """Which of two neighbouring messages a time between them selects. Source: RocketMQ 5.5.0 BoundaryType."""
 
     LOWER = "LOWER"
     """The first message stored at or after the time."""

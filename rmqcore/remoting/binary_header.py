@@ -70,9 +70,7 @@ def encode_binary_header(command: RemotingCommand) -> bytes:
             command.code, command.language, command.version, command.opaque, command.flag
         )
     except struct.error as error:
-        raise ValueError(
-            f"the numbers of {command!r} do not fit a binary header: {error}"
-        ) from None
+        raise ValueError(f"{command!r} does not fit a binary header: {error}") from None
     return start + _sized(_INT, command.remark or "") + _INT.pack(len(fields)) + fields
 
 
@@ -81,7 +79,9 @@ def _sized(length: struct.Struct, text: str) -> bytes:
     try:
         return length.pack(len(data)) + data
     except struct.error:
-        raise ValueError(f"a text of {len(data)} bytes, which no {length.size} bytes say") from None
+        raise ValueError(
+            f"a text of {len(data)} bytes, whose length does not fit {length.size} bytes"
+        ) from None
 
 
 class _Reader:

@@ -19,7 +19,7 @@ class SerializeType(IntEnum):
 
 
 class LanguageCode(IntEnum):
-    """Who wrote a command."""
+    """Language of the writer of a command."""
 
     JAVA = 0
     CPP = 1
@@ -38,7 +38,7 @@ class LanguageCode(IntEnum):
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """Code of a request."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

@@ -21,7 +21,7 @@ LAST_POP_CODE = 200199
 
 @dataclass(slots=True)
 class RemotingCommand:
-    """What a frame says.
+    """A decoded frame.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class RemotingCommand:
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request."""
+        """True if it answers a request."""
         return bool(self.flag & RESPONSE_FLAG)
 
     @property
     def is_oneway(self) -> bool:
-        """Whether it is a request that must not be answered."""
+        """True if it is a request that must not be answered."""
         return bool(self.flag & ONEWAY_FLAG)
 
     def response(

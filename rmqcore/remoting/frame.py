@@ -160,7 +160,7 @@ def encode_words(
     """
     length = 4 + header_size + body_size
     if length > max_frame_size - 4:
-        raise ValueError(f"a frame of {length + 4} bytes, at most {max_frame_size} are taken")
+        raise ValueError(f"a frame of {length + 4} bytes, the limit is {max_frame_size}")
     if header_size > _HEADER_LENGTH:
-        raise ValueError(f"a header of {header_size} bytes, at most {_HEADER_LENGTH} fit")
+        raise ValueError(f"a header of {header_size} bytes, the limit is {_HEADER_LENGTH}")
     return _WORDS.pack(length, serialize_type << 24 | header_size)

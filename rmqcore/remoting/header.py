@@ -10,12 +10,12 @@ from rmqcore.remoting.json_header import decode_json_header, encode_json_header
 
 
 def decode_command(frame: Frame) -> RemotingCommand:
-    """Read what a frame says.
+    """Decode the header of a frame.
 
     Raises
     ------
     ProtocolError
-        Its header is none.
+        The header cannot be decoded.
     """
     if frame.serialize_type is SerializeType.JSON:
         command = decode_json_header(frame.header)

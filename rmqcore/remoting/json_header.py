@@ -21,7 +21,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def decode_json_header(data: bytes) -> RemotingCommand:
-    """Read a header; members that nobody knows are left out.
+    """Decode a header; unknown members are ignored.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from rmqcore.vocabulary.java_json import shown_value
 
 
 class FieldType(Enum):
-    """What a field holds; the value is its letter in the table below."""
+    """Type of a field; the value is its letter in the table below."""
 
     TEXT = "s"
     INT = "i"

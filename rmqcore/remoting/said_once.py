@@ -17,7 +17,7 @@ AGAIN_AFTER_MS = HOUR_MS
 
 
 class SaidOnce:
-    """What was written to the log already. Not thread-safe.
+    """Messages that were already logged. Not thread-safe.
 
     Parameters
     ----------
@@ -47,7 +47,9 @@ class SaidOnce:
         self._log.warning(text, *values)
         if len(self._said) == MOST_SAID:
             minutes = AGAIN_AFTER_MS // 60_000
-            self._log.warning("further warnings of this kind are left out for %d minutes", minutes)
+            self._log.warning(
+                "further warnings of this kind are not logged for %d minutes", minutes
+            )
 
 
 def warn_unserved(
@@ -69,7 +71,7 @@ def warn_unserved(
     said.warn(
         now_ms,
         (host, request.code),
-        "%s client %s: this %s does not serve request %s; it is answered with code 3",
+        "%s client %s: this %s does not support request %s; the response code is 3",
         request.language.name,
         host,
         server,

@@ -61,7 +61,9 @@ class GroupCommit(Service):
         if store is not None:
             store.raise_if_failed()
         if queue.over:
-            raise StoreClosedError(f"closed before the log was flushed up to {end_offset}")
+            raise StoreClosedError(
+                f"the store was closed before the log was flushed up to {end_offset}"
+            )
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
     def step(self, store: StoreSteps) -> float | None:

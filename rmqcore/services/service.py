@@ -18,7 +18,7 @@ LOOK_AGAIN = 0.1  # seconds: a ring may go to another thread that waits for the 
 
 
 def any_step_runs() -> bool:
-    """Whether a thread of some store is in a step now: it keeps a store that the program has dropped until the step ends."""
+    """Return True if a thread of any store is in a step now; the step keeps a dropped store alive until it ends."""
     return bool(_stepping)
 
 
@@ -70,12 +70,12 @@ class Service(ABC):
         self.bell.ring()
 
     def request_stop(self) -> None:
-        """Let the thread finish and end, without waiting for it."""
+        """Ask the thread to finish its work and end, without waiting for it."""
         self._stopping = True
         self.bell.ring()
 
     def stop(self) -> None:
-        """Let the thread finish and end, and wait for that. May be repeated, also after a Ctrl-C during the wait."""
+        """Ask the thread to finish its work and end, and wait for it. May be repeated, also after a Ctrl-C during the wait."""
         self.request_stop()
         if self._thread is threading.current_thread():
             return
@@ -87,7 +87,7 @@ class Service(ABC):
 
     @property
     def running(self) -> bool:
-        """Whether the thread is alive."""
+        """True if the thread is alive."""
         return self._thread.is_alive()
 
     def tell(self, store: StoreSteps, error: BaseException) -> None:

@@ -96,7 +96,7 @@ class Services:
             service.start()
 
     def stop(self) -> None:
-        """Let every thread finish its work and end, and wait for all of them.
+        """Ask every thread to finish its work and end, and wait for all of them.
 
         Call it when nothing is put any more. May be repeated: after a Ctrl-C in the middle the next call stops the other threads.
         """
@@ -108,7 +108,7 @@ class Services:
 
     @property
     def running(self) -> bool:
-        """Whether any thread is alive."""
+        """True if any thread is alive."""
         return any(service.running for service in self._all)
 
     def clean(self) -> None:
@@ -130,7 +130,7 @@ class Services:
         self._deadlines.wake()
 
     def dispatch_soon(self) -> None:
-        """Let the thread that dispatches look now; a session that is under way ends."""
+        """Wake the dispatch thread now; a running session ends."""
         self._reput.wake()
 
     def wait_dispatched(self, end_offset: int, timeout: float | None = None) -> bool:

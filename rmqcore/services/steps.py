@@ -11,7 +11,7 @@ from rmqcore.disk.paths import StorePaths
 
 
 class CleanRound(Protocol):
-    """What a round of cleaning says to the thread that made it."""
+    """Result of a cleaning round for its thread."""
 
     @property
     def kept(self) -> str | None:
@@ -23,7 +23,7 @@ class OffsetQueue(Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether `end` was called: no thread makes the log safe any more."""
+        """True if `end` was called: no thread flushes the log any more."""
 
     def __len__(self) -> int: ...
 
@@ -112,7 +112,7 @@ class StoreSteps(Protocol):
 
     @property
     def failed(self) -> bool:
-        """Whether `fail` was called."""
+        """True if `fail` was called."""
 
     def fail(self, error: BaseException) -> None:
         """Refuse writes from now on; the first failure is kept."""

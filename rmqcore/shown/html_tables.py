@@ -41,7 +41,7 @@ def items_html(title: str, items: Sequence[Mapping[str, object]], count: int | N
     first = items[:SHOWN_ROWS]
     columns = list(dict.fromkeys(key for item in first for key in item))
     rows = [[shown(column, item.get(column)) for column in columns] for item in first]
-    said = f"{count:,}" + (f", the first {len(rows)} are shown" if count > len(rows) else "")
+    said = f"{count:,}" + (f", showing the first {len(rows)}" if count > len(rows) else "")
     return f"<b>{escaped(title)}</b> ({said})\n{table_html(columns, rows)}"
 
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of messages, of the answers that hold them, and of stores: short tables of escaped text."""
+"""Notebook displays of messages, results and stores: short tables of escaped text."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def new_message_html(message: Message) -> str:
 def messages_html(title: str, facts: Mapping[str, object], messages: Iterable[MessageView]) -> str:
     """Format a result: its numbers, and a line for each message."""
     views = list(messages)
-    more = f", the first {SHOWN_ROWS} are shown" if len(views) > SHOWN_ROWS else ""
+    more = f", showing the first {SHOWN_ROWS}" if len(views) > SHOWN_ROWS else ""
     parts = [values_html(title, facts), f"<b>messages</b> ({len(views):,}{more})"]
     if views:
         parts.append(table_html(COLUMNS, map(_line, islice(views, SHOWN_ROWS))))

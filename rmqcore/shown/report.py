@@ -1,4 +1,4 @@
-"""What every report has: its attributes as plain JSON values, and as tables in a notebook."""
+"""Base of all reports: attributes as plain JSON values, and as tables in a notebook."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def plain_value(value: object) -> Any:
 
 
 def _attributes(report: object) -> Iterable[tuple[str, object]]:
-    assert is_dataclass(report), "a report is a dataclass"
+    assert is_dataclass(report), "a report must be a dataclass"
     return [(field.name, getattr(report, field.name)) for field in fields(report) if field.repr]

@@ -152,7 +152,7 @@ def _launch(given: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Let Ctrl-C wait until the body has ended.
+    """Delay Ctrl-C until the body has ended.
 
     If PySpark is interrupted before Java has told it a port, it removes the folder into which Java writes that port. Java then
     fails before it reaches the check whether its parent is still there, and its process stays for ever.
@@ -186,6 +186,7 @@ def _warn_of_static(running: SparkSession, wanted: Mapping[str, str]) -> None:
             different.append(f"{name}={value}")
     if different:
         warnings.warn(
-            f"Spark runs already and reads these settings only when it starts: {', '.join(different)}",
+            "Spark is already running and reads these settings only at its start: "
+            f"{', '.join(different)}",
             stacklevel=3,
         )

@@ -137,7 +137,7 @@ class Shim:
         self._library.shim_watch(os.fsencode(path) if path is not None else b"")
 
     def fail(self, call: str, number: int, *, error: int = errno.EIO, ever: bool = False) -> None:
-        """Let the call of this number (from 1) fail, or all from it on."""
+        """Make the call of this number (from 1) fail, or all calls from it on."""
         assert call in (*CALLS, "any")
         last = EVER if ever else number
         self._library.shim_fail(call.encode(), number, last, error)

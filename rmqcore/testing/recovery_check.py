@@ -23,7 +23,7 @@ STORE_PARTS = ("commitlog", "consumequeue", "index")
 
 @dataclass
 class Outcome:
-    """What became of a damaged store.
+    """Result of opening a damaged store.
 
     Attributes
     ----------

@@ -124,7 +124,7 @@ class Part:
         self.seconds += time.monotonic() - began
 
     def as_dict(self) -> dict[str, Any]:
-        """What came of it as plain JSON values."""
+        """Return the results as plain JSON values."""
         return {
             "part": self.name,
             "rounds": self.rounds,
@@ -157,7 +157,7 @@ def torture(
     rounds: int | None,
     tell: Callable[[str], object] = lambda _: None,
 ) -> bool:
-    """Let the parts take turns until the time is up or each has had its rounds; answer whether everything held.
+    """Run the parts in turns until the time is up or each has had its rounds; return True if everything held.
 
     Parameters
     ----------

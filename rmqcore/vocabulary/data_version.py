@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DataVersion:
-    """Which state a table is in: two that are equal are of one state."""
+    """Version of a table's state: equal versions have equal states."""
 
     state_version: int = 0
     timestamp_ms: int = 0

@@ -44,7 +44,7 @@ def parse_json(data: bytes, max_depth: int, most_values: int | None = None) -> A
     Raises
     ------
     ValueError
-        It is no JSON, no UTF-8, lies too deep, has too many values, or has half of a surrogate pair in a text.
+        It is not JSON, no UTF-8, lies too deep, has too many values, or has half of a surrogate pair in a text.
 
     Notes
     -----
@@ -132,7 +132,7 @@ def _long_parts(text: str, max_depth: int) -> set[int]:
         if letter in "[{":
             begins.append(found.start())
             if len(begins) > max_depth:
-                raise ValueError(f"it lies more than {max_depth} levels deep")
+                raise ValueError(f"it has more than {max_depth} nested levels")
         elif letter != '"' and begins:
             begin = begins.pop()
             if found.start() - begin > PIECE:
@@ -154,7 +154,7 @@ def _strings_and_brackets(text: str) -> Iterator[re.Match[str]]:
         for found in _BRACKETS.finditer(text, begin, end):
             if found[1] == "" and end < len(text):  # perhaps it ends behind this piece
                 if found.start() == begin:
-                    raise ValueError(f"a string has more than {MOST_LETTERS:,} letters")
+                    raise ValueError(f"a string has more than {MOST_LETTERS:,} characters")
                 end = found.start()
                 break
             yield found
@@ -176,7 +176,9 @@ def _quoted_pieces(text: str) -> Iterator[str]:
 def _check_bare(letters: int) -> None:
     """Refuse what would be looked through for numbers in one long step."""
     if letters > MOST_LETTERS:
-        raise ValueError(f"more than {MOST_LETTERS:,} letters hold neither a string nor a bracket")
+        raise ValueError(
+            f"more than {MOST_LETTERS:,} characters are neither a string nor a bracket"
+        )
 
 
 def _check_surrogates(value: Any) -> None:
@@ -193,7 +195,7 @@ def _check_surrogates(value: Any) -> None:
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # Made once: json.loads would make one for each text.

@@ -1,4 +1,4 @@
-"""What a release of RocketMQ cannot read of a store: the records that cut its log. Imports only errors."""
+"""Records that a release of RocketMQ cannot read, and at which it cuts its log. Imports only errors."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ReadableRecords:
 
     @property
     def all(self) -> bool:
-        """Whether the release reads every record."""
+        """True if the release reads every record."""
         return self.most_topic_bytes is None and self.ipv6_hosts
 
     def reads(self, topic: str, *hosts: str) -> bool:
-        """Whether the release reads a record of a topic with these hosts, each ``"ip:port"`` or ``"[v6]:port"``."""
+        """Return True if the release reads a record of a topic with these hosts, each ``"ip:port"`` or ``"[v6]:port"``."""
         if not self.ipv6_hosts and any(host.startswith("[") for host in hosts):
             return False
         return self.most_topic_bytes is None or len(topic.encode()) <= self.most_topic_bytes
@@ -61,7 +61,7 @@ def parse_version(text: str) -> tuple[int, int]:
         part.isascii() and part.isdigit() and len(part) <= 4 for part in parts
     ):
         raise SettingError(
-            ("for_version",), f"expected a release of RocketMQ such as '4.9', got {text!r}"
+            ("for_version",), f"expected a RocketMQ release such as '4.9', got {text!r}"
         )
     version = int(parts[0]), int(parts[1])
     if version < OLDEST:

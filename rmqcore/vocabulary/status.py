@@ -45,7 +45,7 @@ class PutMessageStatus(Enum):
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
     """Not stored: no room for it could be made, for instance on a full disk; `refusal` of the store says why."""
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
-    """Not stored: a limit or a rule forbids the message."""
+    """Not stored: the message violates a limit or a rule."""
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
     """Not stored: more than 32,767 bytes of properties."""
     OS_PAGE_CACHE_BUSY = "OS_PAGE_CACHE_BUSY"
@@ -62,14 +62,14 @@ class PutMessageStatus(Enum):
 
 
 _MEANINGS = {
-    "FLUSH_DISK_TIMEOUT": "stored, but not known to be on disk within syncFlushTimeout (sync_flush_timeout)",
-    "FLUSH_SLAVE_TIMEOUT": "stored, but too few followers answered within slaveTimeout (slave_timeout)",
-    "SLAVE_NOT_AVAILABLE": "stored, but there is no follower to copy it to",
-    "SERVICE_NOT_AVAILABLE": "the store takes no messages: it is a slave (broker_role), was closed, or its `refusal` says why",
-    "CREATE_MAPPED_FILE_FAILED": "no room for the message could be made: `refusal` of the store says why",
-    "MESSAGE_ILLEGAL": "a limit or a rule forbids the message",
+    "FLUSH_DISK_TIMEOUT": "stored, but not confirmed on disk within syncFlushTimeout (sync_flush_timeout)",
+    "FLUSH_SLAVE_TIMEOUT": "stored, but too few slaves confirmed within slaveTimeout (slave_timeout)",
+    "SLAVE_NOT_AVAILABLE": "stored, but no slave is connected",
+    "SERVICE_NOT_AVAILABLE": "the store refuses messages: it is a slave (broker_role), was closed, or see its `refusal`",
+    "CREATE_MAPPED_FILE_FAILED": "no space could be allocated for the message: see the store's `refusal`",
+    "MESSAGE_ILLEGAL": "the message violates a limit or a rule",
     "PROPERTIES_SIZE_EXCEEDED": "the properties have more than 32,767 bytes",
-    "IN_SYNC_REPLICAS_NOT_ENOUGH": "of a Java broker: fewer replicas are in sync than its settings ask for (minInSyncReplicas)",
+    "IN_SYNC_REPLICAS_NOT_ENOUGH": "from a Java broker: fewer replicas are in sync than minInSyncReplicas requires",
 }
 
 

@@ -44,7 +44,7 @@ def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = 
     accepted = ACCEPTED if now is None else ACCEPTED_BY_A_CLOCK
     if re.fullmatch(r"\d+", words, re.ASCII):
         if int(words) > LONG_MAX:
-            raise ValueError(f"{text!r} has no room in 64 bits; times are {accepted}")
+            raise ValueError(f"{text!r} does not fit in 64 bits; expected {accepted}")
         return int(words)
     try:
         found = None if now is None else _by_the_clock(words, zone, now)
@@ -53,10 +53,10 @@ def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = 
         if found is not None:
             return found
     except (ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"{text!r} is no time ({error}); times are {accepted}") from error
+        raise ValueError(f"{text!r} is not a time ({error}); expected {accepted}") from error
     near = None if now is None else nearest(words, ["now", *_DAYS_BACK])
     meant = "" if near is None else f" (did you mean {near}?)"
-    raise ValueError(f"{text!r} is no time{meant}; times are {accepted}")
+    raise ValueError(f"{text!r} is not a time{meant}; expected {accepted}")
 
 
 def _by_the_clock(words: str, zone: tzinfo | None, now: datetime) -> int | None:

@@ -52,5 +52,5 @@ REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether RocketMQ itself uses a topic of this name."""
+    """Return True if RocketMQ itself uses a topic of this name."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)

@@ -75,7 +75,7 @@ def test_no_step_writes_by_a_name_that_leads_elsewhere(tmp_path: Path, step: str
     store.put(Message("topic", b"x")).raise_for_status()
     root.rename(moved)
     root.mkdir()
-    with pytest.raises((StoreError, OSError), match="another directory lies here"):
+    with pytest.raises((StoreError, OSError), match="the directory was replaced"):
         getattr(store, step)()
     with suppress(StoreFailedError):
         store.close()

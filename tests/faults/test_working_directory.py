@@ -124,7 +124,7 @@ def test_a_working_directory_that_is_gone(places: tuple[Path, Path]) -> None:
     first, _ = places
     first.rmdir()
     for use in (rmqcore.open, rmqcore.read, fsck):
-        with pytest.raises(FileNotFoundError, match=r"working directory is gone.*'store'"):
+        with pytest.raises(FileNotFoundError, match=r"working directory was deleted.*'store'"):
             use("store")
 
 

@@ -55,7 +55,7 @@ KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
     "file": (make_file, "a file, expected a directory"),
     "socket": (make_socket, "a socket, expected a directory"),
     "fifo": (os.mkfifo, "a FIFO, expected a directory"),
-    "dangling": (make_dangling_link, "a link to .*nowhere, where nothing is"),
+    "dangling": (make_dangling_link, "a link to .*nowhere, which does not exist"),
     "loop": (make_loop, "Too many levels of symbolic links|Symlink loop|a link to"),
 }
 PARTS = ("root", "commitlog", "consumequeue", "index")

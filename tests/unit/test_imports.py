@@ -95,11 +95,11 @@ def test_a_worker_of_spark_says_that_rmqcore_is_not_built(unbuilt: Path) -> None
     message = fails(unbuilt, "import sent; sent.prepare_worker()")
     assert "finds rmqcore but cannot load it" in message
     assert "rmqcore was not built" in message
-    assert "Install it there too" not in message
+    assert "Install it there" not in message
 
 
 def test_a_worker_without_rmqcore_says_that_it_is_missing(unbuilt: Path) -> None:
     source = (unbuilt / "rmqcore" / "spark" / "runtime" / "shipping.py").read_text(encoding="utf-8")
     (unbuilt / "sent.py").write_text(source, encoding="utf-8")
     blocked = "import sys; sys.modules['rmqcore'] = None; import sent; sent.prepare_worker()"
-    assert "Install it there too" in fails(unbuilt, blocked)
+    assert "Install it there" in fails(unbuilt, blocked)

@@ -31,7 +31,7 @@ def _update_and_create_group(call: Call) -> RemotingCommand | None:
     if not call.request.body:
         return call.respond()
     if len(call.request.body) > MOST_BYTES:
-        remark = f"{len(call.request.body)} bytes of a group, at most {MOST_BYTES} are taken"
+        remark = f"{len(call.request.body)} bytes for a group, expected at most {MOST_BYTES}"
         return call.respond(ResponseCode.INVALID_PARAMETER, remark)
     return _make(call, [subscription_group(parse_body(call.code.name, call.request.body), "")])
 

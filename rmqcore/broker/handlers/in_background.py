@@ -25,7 +25,7 @@ Work = Callable[[], RemotingCommand]
 
 
 def answer_in_background(call: Call, work: Work) -> RemotingCommand | None:
-    """Let another thread make the response to an administrator, who may have to come again."""
+    """Build the response to an administrator in another thread; if too many wait, it asks to try again."""
     try:
         _run(call.broker.worker, call, work)
     except WorkerBusyError as error:
@@ -89,7 +89,7 @@ def answer_with_table(
 
 
 def answer_by_reader(call: Call, work: Work) -> None:
-    """Let another thread make the response to a client; a one-way request gets none, so there is nothing to do."""
+    """Build the response to a client in another thread; a one-way request gets none, so nothing is done."""
     if call.request.is_oneway:
         return
     _run(call.broker.readers, call, work)

@@ -1,4 +1,4 @@
-"""What a pull gets of a queue, by the filter of its subscription.
+"""Filters the messages of a pull by its subscription.
 
 Source: RocketMQ 5.5.0 ExpressionMessageFilter, DefaultMessageStore#getMessage.
 """
@@ -27,7 +27,7 @@ _TAG_BYTES = 150
 
 @dataclass(slots=True)  # frozen, it would cost two microseconds
 class Found:
-    """What a pull has found: `body` is its records as they lie in the log."""
+    """Result of a pull: `body` has the records as in the log."""
 
     status: GetMessageStatus
     next_begin_offset: int

@@ -47,7 +47,7 @@ def _first_offset(call: Call, first: int) -> RemotingCommand:
 
 
 def _has_first_message(call: Call, first: int) -> bool:
-    """Whether the message is there with which a queue began, at offset 0 unless its topic was deleted before.
+    """Return True if the message is there with which a queue began, at offset 0 unless its topic was deleted before.
 
     Java asks whether it is in memory, too. From Java 14 on it cannot know, and takes that for a yes.
 
@@ -69,7 +69,10 @@ def _update_consumer_offset(call: Call) -> RemotingCommand:
     committed = fields.number("commitOffset")
     most_queues = max(config.read_queue_nums, config.write_queue_nums)
     if not (0 <= queue_id < most_queues and committed >= 0):
-        remark = f"queue id {queue_id}, offset {committed}: the topic {topic} has no such place"
+        remark = (
+            f"queue id {queue_id}, offset {committed}: topic {topic} does not have this queue or "
+            "offset"
+        )
         return call.respond(ResponseCode.INVALID_PARAMETER, remark)
     broker.offsets.commit(group, topic, queue_id, committed, call.channel.peer)
     return call.respond()

@@ -1,4 +1,4 @@
-"""Whether a pull may be, and by which filter: the checks in RocketMQ's order, each with its code.
+"""Checks of a pull and of its filter, in RocketMQ's order, each with its code.
 
 Source: RocketMQ 5.5.0 PullMessageProcessor#processRequest, FilterAPI.
 """
@@ -35,7 +35,7 @@ _NO_EXPRESSION = "parse the consumer's subscription failed"
 
 @dataclass(slots=True)  # frozen, it would cost a microsecond
 class PullOrder:
-    """What a pull that may be is to do."""
+    """Parameters of a pull that passed its checks."""
 
     topic: TopicConfig
     group: SubscriptionGroupConfig

@@ -91,7 +91,7 @@ def _place(call: Call, config: TopicConfig, properties: dict[str, str]) -> Remot
 
 
 def _is_dead(call: Call, group: str, most: int) -> bool:
-    """Whether a retried message is tried no more; that of a group that consumes in order is not tried at all."""
+    """Return True if a retried message is tried no more; that of a group that consumes in order is not tried at all."""
     fields = call.fields
     if call.request.version >= FIRST_VERSION_WITH_MAX_RECONSUME_TIMES:
         most = fields.number("maxReconsumeTimes", most)
@@ -137,7 +137,7 @@ def _store(
 
 
 def _is_half(message: Message) -> bool:
-    """Whether a message begins a transaction; clients before 4.6.1 leave the property in those that they retry."""
+    """Return True if a message begins a transaction; clients before 4.6.1 leave the property in those that they retry."""
     properties = message.properties
     if properties.get(PREPARED, "").lower() != "true":
         return False

@@ -1,4 +1,4 @@
-"""What the client is told of a put: its code, its words, and where the message lies.
+"""Responses to puts: code, remark, and the message's place.
 
 Source: RocketMQ 5.5.0 SendMessageProcessor#handlePutMessageResult.
 """
@@ -103,9 +103,7 @@ def _why_not_now(broker: Broker) -> str:
         )
     if broker.store.config.takes_no_puts:
         return "service not available now: messages are put to the slave"
-    return (
-        "service not available now: the store could not take the message, and takes messages again"
-    )
+    return "service not available now: the store refused this message, and accepts messages again"
 
 
 def why_refused(broker: Broker, status: Status) -> tuple[int, str]:

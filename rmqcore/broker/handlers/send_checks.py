@@ -1,4 +1,4 @@
-"""What all requests that bring messages are checked for, in Java's order and with its words.
+"""Checks of all requests that send messages, in Java's order and with its remarks.
 
 Source: RocketMQ 5.5.0 AbstractSendMessageProcessor#msgCheck, #buildMsgContext, SendMessageProcessor#rejectRequest, #preSend.
 """
@@ -158,10 +158,10 @@ def _check_queue(call: Call, config: TopicConfig, go_on: Step) -> RemotingComman
         remark = f"request queueId[{queue_id}] is illegal, {shown} Producer: {call.channel.peer}"
         return refuse(call, ResponseCode.INVALID_PARAMETER, remark)
     if queue_id < 0 and config.write_queue_nums <= 0:
-        remark = f"topic[{config.name}] has no queue that can be written to"
+        remark = f"topic[{config.name}] has no writable queue"
         return refuse(call, ResponseCode.SYSTEM_ERROR, remark)
     if (attribute := unserved_attribute(config)) is not None:
-        remark = f"topic[{config.name}] has {attribute}, and such topics are not served"
+        remark = f"topic[{config.name}] has {attribute}, which this broker does not support"
         return refuse(call, ResponseCode.MESSAGE_ILLEGAL, remark)
     return go_on(config)
 

@@ -157,7 +157,7 @@ def _delete_topic(call: Call) -> RemotingCommand | None:
         store.flush()
         if not store.wait_dispatched(DISPATCH_SECONDS):
             raise StoreError(
-                f"topic {name} stays: queues are behind the log, delete it again later"
+                f"topic {name} was not deleted: its queues are behind the log; try again later"
             )
 
     try:

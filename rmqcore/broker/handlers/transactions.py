@@ -72,7 +72,7 @@ def _end(call: Call, end: int, phy_offset: int) -> RemotingCommand | None:
 
 
 def _is_too_late(call: Call, half: MessageView) -> bool:
-    """Whether the broker asks by now: the producer chose when, and this is no answer to that.
+    """Return True if the broker asks by now: the producer chose when, and this is no answer to that.
 
     Source: RocketMQ 5.5.0 EndTransactionProcessor#rejectCommitOrRollback, TransactionalMessageUtil#getImmunityTime.
     """

@@ -268,7 +268,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def _is_stopped(self) -> bool:
-        """Whether no request is answered for now: the peer takes no answers, or requests before must be answered first."""
+        """True if no request is answered for now: the peer takes no answers, or requests before must be answered first."""
         return self._unsent_full or self._held > 0 or self._kept >= MOST_KEPT
 
     def _go_on(self) -> None:
@@ -383,7 +383,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._read_or_wait()
 
     def _all_quick(self, nbytes: int) -> bool:
-        """Whether nothing is left to do with what came: nearly always it is whole frames that need no handler.
+        """Return True if nothing is left to do with what came: nearly always it is whole frames that need no handler.
 
         They are taken from where they were read to; the rest goes to the decoder.
         """
@@ -548,5 +548,7 @@ def _encoded(command: RemotingCommand) -> bytes:
 def _busy(request: RemotingCommand) -> RemotingCommand | None:
     if request.is_oneway:
         return None
-    remark = "[OVERLOAD]the broker has too many bytes of requests and answers in memory, try again"
+    remark = (
+        "[OVERLOAD]the broker has too many bytes of requests and responses in memory, try again"
+    )
     return request.response(ResponseCode.SYSTEM_BUSY, remark)

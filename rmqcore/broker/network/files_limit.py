@@ -46,8 +46,8 @@ def allowed_connections(ports: int, wanted: int) -> int:
     if allowed >= wanted:
         return wanted
     _LOG.warning(
-        "--max-connections is %d instead of %d: %d open files are allowed (ulimit -n), %d would be needed; the store "
-        "and everything else need %d of them",
+        "--max-connections lowered to %d from %d: the limit of open files is %d (ulimit -n), "
+        "needed are %d; %d of them for the store and the process itself",
         allowed,
         wanted,
         soft,
@@ -74,5 +74,5 @@ class LoopErrors:
         elif loop.time() - self._said >= SAY_AGAIN_S:
             self._said = loop.time()
             _LOG.error(
-                "no new connection can be accepted: %s; they wait until descriptors are free", error
+                "cannot accept new connections: %s; they wait until descriptors are free", error
             )

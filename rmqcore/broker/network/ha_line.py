@@ -130,7 +130,7 @@ class HaLine:
             yield
             now = time.monotonic()
             if side.is_silent(now):
-                raise ConnectionError("the master has said nothing for haHousekeepingInterval")
+                raise ConnectionError("the master has sent nothing for haHousekeepingInterval")
             if report := side.report(now):
                 self._send(line, report)
 

@@ -107,12 +107,13 @@ class HaMaster:
         """Log that a slave is gone: each time if it followed, else once for its host, which tries again and again."""
         if follower.follows:
             self._gone.add(follower.host)
-            _LOG.warning("slave %s is gone at %d: %s", follower.peer, follower.ack, why)
+            _LOG.warning("slave %s disconnected at %d: %s", follower.peer, follower.ack, why)
             return
         self.broker.said_once.warn(
             self.broker.now_ms(),
             ("ha gone", follower.host),
-            "slave %s asked for the log from %d on, and left without taking it (%s): its own log says why; it may have parted",
+            "slave %s requested the log from %d and disconnected without accepting it (%s): see "
+            "the slave's own log; its CommitLog may differ from the master's",
             follower.peer,
             follower.asked_from,
             why,
@@ -122,7 +123,7 @@ class HaMaster:
         """Log that a slave of a host from which one has gone follows again."""
         if follower.host in self._gone:
             self._gone.discard(follower.host)
-            text = "slave %s is back: it holds the log up to %d of %d"
+            text = "slave %s has reconnected: it has the log up to %d of %d"
             _LOG.warning(text, follower.peer, follower.ack, self.broker.store.confirm_offset)
 
     # ---- the log grows
@@ -234,12 +235,14 @@ class SlaveConnection(asyncio.Protocol):
         host = peername[0].partition("%")[0]
         peer = host_port(host, peername[1])
         if not master.may_connect(host):
-            _LOG.warning("%s may not connect to the HA port: see --allow", peer)
+            _LOG.warning("%s is not allowed to connect to the HA port: see --allow", peer)
             transport.abort()
             return
         if len(master.open) >= master.max_connections:
             most = master.max_connections
-            _LOG.warning("%s is one connection too many (%d) at the HA port", peer, most)
+            _LOG.warning(
+                "%s was refused at the HA port: the limit of %d connections is reached", peer, most
+            )
             transport.abort()
             return
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -273,7 +276,7 @@ class SlaveConnection(asyncio.Protocol):
         if not has_reported:
             return
         if is_first:
-            text = "slave %s holds the log up to %d, and is sent it from %d on"
+            text = "slave %s has the log up to %d; sending from %d"
             _LOG.info(text, follower.peer, follower.ack, follower.sent_to)
         if follower.follows:
             self._master.followed(follower)
@@ -362,7 +365,9 @@ class SlaveConnection(asyncio.Protocol):
         self._rate.look(follower.sent_bytes, now)
         self._note_sync()
         if follower.is_silent(now):
-            _LOG.warning("slave %s has been silent for too long: it is given up", follower.peer)
+            _LOG.warning(
+                "slave %s has been silent for too long: closing its connection", follower.peer
+            )
             self.abort()
             return
         if not (self._paused or self._transport.is_closing()) and not follower.lacks:
@@ -376,8 +381,8 @@ class SlaveConnection(asyncio.Protocol):
         in_sync = follower.ack < 0 or follower.is_in_sync(self._store.confirm_offset)
         if in_sync != self._in_sync:
             self._in_sync = in_sync
-            text = "slave %s is %s: it holds the log up to %d of %d"
-            how = "in sync again" if in_sync else "not in sync any more"
+            text = "slave %s is %s: it has the log up to %d of %d"
+            how = "in sync again" if in_sync else "no longer in sync"
             _LOG.warning(text, follower.peer, how, follower.ack, self._store.confirm_offset)
 
     @property

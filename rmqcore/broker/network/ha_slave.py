@@ -1,4 +1,4 @@
-"""What follows a master: a thread that appends what the HA port sends, and the loop's part, which says where the master is.
+"""Follows a master: a thread appends the bytes from the HA port, and a part in the loop finds the master.
 
 Source: RocketMQ 5.5.0 DefaultHAClient.
 """
@@ -139,7 +139,7 @@ class HaSlave:
             except (StoreError, OSError, ValueError) as error:
                 self._failed(error)
             except Exception:  # noqa: BLE001 a bug must not end the replication for good
-                _LOG.exception("replication from %s failed; it is tried again", self._ha_address)
+                _LOG.exception("replication from %s failed; trying again", self._ha_address)
             if self.cut is not None:
                 self.on_cut()
                 return
@@ -156,9 +156,12 @@ class HaSlave:
             log = await self.master_broker.log_of(self._ha_address)
             if log is None:
                 raise ConnectionError(
-                    "--truncate-to-master: the master's broker is not reached, and it alone says where its log begins and ends"
+                    "--truncate-to-master: the master's broker cannot be reached, and only it "
+                    "knows where its log begins and ends"
                 ) from parted
-            _LOG.warning("master %s: %s; the common end is looked for", self._ha_address, parted)
+            _LOG.warning(
+                "master %s: %s; searching the last common record", self._ha_address, parted
+            )
             self.cut = await asyncio.get_running_loop().run_in_executor(
                 self._thread, find_common_end, self._broker.store, *log, self._ask
             )
@@ -181,7 +184,7 @@ class HaSlave:
             ) from None
         finally:
             line.close()
-        raise ConnectionError("the comparison was ended")
+        raise ConnectionError("the comparison was cancelled")
 
     async def _follow_once(self) -> None:
         """Connect to the master, and follow it until that ends with an error."""
@@ -189,7 +192,8 @@ class HaSlave:
         if ha_address is None:
             self._registration.register_all()  # a name server answers with the master's address
             raise ConnectionError(
-                "no address of the master: haMasterAddress is not set, and no name server knows a master of this name"
+                "the master's address is unknown: haMasterAddress is not set, and no name server "
+                "knows a master of this broker name"
             )
         place = parse_address(ha_address, "haMasterAddress")
         self._ha_address = ha_address
@@ -270,12 +274,13 @@ class HaSlave:
             return
         if master_first is None:
             raise ConnectionError(
-                "--ha-from first: the master's broker is not reached, and it alone says where its log begins"
+                "--ha-from first: the master's broker cannot be reached, and only it knows where "
+                "its log begins"
             )
         if master_first == 0 < self.master_broker.end:
             record = await self.master_broker.record_at(0)
             if record is None:
-                raise ConnectionError("--ha-from first: the master gives no record at phy_offset 0")
+                raise ConnectionError("--ha-from first: the master has no record at phy_offset 0")
             await asyncio.get_running_loop().run_in_executor(
                 self._thread, store.append_raw, 0, record
             )
@@ -283,9 +288,9 @@ class HaSlave:
     def _followed(self) -> None:
         """Note that the logs are alike; called in the loop's thread."""
         if self._said:
-            _LOG.warning("master %s is followed again", self._ha_address)
+            _LOG.warning("following master %s again", self._ha_address)
         else:
-            _LOG.info("master %s is followed", self._ha_address)
+            _LOG.info("following master %s", self._ha_address)
         self._said = self._error = ""
 
     def _failed(self, error: BaseException) -> None:
@@ -296,11 +301,11 @@ class HaSlave:
         self._said = self._kind(error)
         where = self._ha_address or "of this slave"
         if isinstance(error, _STAYS):
-            text = "master %s is not followed: %s; nothing was written. %s"
+            text = "cannot follow master %s: %s; nothing was written. %s"
             _LOG.error(text, where, str(error), str(error.hint))
         else:
             _LOG.warning(
-                "master %s is not followed: %s; it is tried again each %g s",
+                "cannot follow master %s: %s; trying again every %g s",
                 where,
                 str(error) or type(error).__name__,
                 AGAIN_AFTER_S,

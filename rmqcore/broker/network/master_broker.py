@@ -91,7 +91,9 @@ class MasterBroker:
             found = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
         except (RequestError, KeyError, ValueError) as error:
             _LOG.warning(
-                "master's broker %s does not say where its log lies: %s", self.address, error
+                "master's broker %s did not report where its log starts and ends: %s",
+                self.address,
+                error,
             )
             return None
         self.end, self._says_end = found[1], True
@@ -117,12 +119,15 @@ class MasterBroker:
         if link is None or await self._is_of(link, port):
             return link
         self.stop()
-        text = "the broker at %s is not that of the HA port %d: its topics, groups and offsets are not taken"
+        text = (
+            "the broker at %s does not own HA port %d: its topics, groups and offsets are not "
+            "copied"
+        )
         self._warn(host, text, link.peer, port)
         return None
 
     async def _is_of(self, link: NameServerLink, ha_port: int) -> bool:
-        """Whether a broker says that its HA port is this one."""
+        """Return True if a broker says that its HA port is this one."""
         response = await self._ask(link, RequestCode.EXCHANGE_BROKER_HA_INFO)
         if response is None:
             return False
@@ -141,8 +146,9 @@ class MasterBroker:
                 self.stop()
                 self._warn(
                     address,
-                    "master's broker %s cannot be reached: its topics, groups and offsets do not come; name servers "
-                    "(--namesrv) say where it is, else it is looked for one below the HA port",
+                    "master's broker %s cannot be reached: topics, groups and offsets are not "
+                    "copied; its address comes from name servers (--namesrv), else it is one "
+                    "below the HA port",
                     address,
                 )
                 return None
@@ -212,7 +218,7 @@ class MasterBroker:
             try:
                 adopt(response)
             except (StoreError, ValueError) as error:
-                text = "master's broker %s: %s of it is not taken: %s"
+                text = "master's broker %s: its %s could not be copied: %s"
                 self._warn(code.name, text, link.peer, code.name, str(error))
         await self._hide_deleted(link)
         self.synced += 1
@@ -282,7 +288,7 @@ def check_whole(response: RemotingCommand, field: str, count: int) -> None:
     """
     total = response.ext_fields.get(field, str(count))
     if total != str(count):
-        raise ValueError(f"{field} is {total}, and {count} came")
+        raise ValueError(f"{field} is {total}, received {count}")
 
 
 def _object(code: str, body: bytes) -> dict[str, Any]:

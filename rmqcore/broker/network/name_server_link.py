@@ -36,7 +36,7 @@ def parse_address(address: str, what: str = "name server") -> tuple[str, int]:
     Raises
     ------
     ValueError
-        It is none.
+        The address is not ``host:port``.
     """
     host, colon, port = address.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -68,7 +68,7 @@ class NameServerLink(asyncio.Protocol):
     Raises
     ------
     ValueError
-        The address is none.
+        The address is not ``host:port``.
     """
 
     def __init__(

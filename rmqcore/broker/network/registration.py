@@ -66,7 +66,7 @@ class Registration:
     Raises
     ------
     ValueError
-        An address is none.
+        An address is not ``host:port``.
     """
 
     def __init__(

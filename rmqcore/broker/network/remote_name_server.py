@@ -19,7 +19,7 @@ Done = Callable[[], object]
 
 
 class Registrar(Protocol):
-    """What a broker has to say to name servers, and what it makes of their answers."""
+    """A broker's registration data, and its reaction to the name servers' responses."""
 
     def with_registration(
         self, topics: Iterable[TopicConfig], then: Callable[[RemotingCommand], object]

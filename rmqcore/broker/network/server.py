@@ -145,7 +145,7 @@ class Bound:
         return replace(self, broker=self.broker.dup(), vip=vip, namesrv=namesrv, ha=ha)
 
     def close(self) -> None:
-        """Let go of the ports."""
+        """Close the ports."""
         for one in (self.broker, self.namesrv, self.vip, self.ha):
             if one is not None:
                 one.close()

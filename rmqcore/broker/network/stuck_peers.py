@@ -38,7 +38,7 @@ class _Seen:
     """When the peer last moved, as far as the looks tell."""
 
     def moved_to(self, unsent: int, half: int) -> bool:
-        """Whether the peer took answers, or with no answers to take brought bytes. More answers are no move of the peer."""
+        """Return True if the peer read answers or, with no answers pending, sent bytes. Additional answers do not count."""
         return unsent < self.unsent or (not self.unsent and (unsent > 0 or half != self.half))
 
 
@@ -93,15 +93,15 @@ class StuckPeers:
     def _tell(self, one: Holder, size: int, now: float) -> None:
         if now - self._lines_from >= LINES_S:
             if self._unsaid:
-                _LOG.warning("%d more connections were closed that did not move", self._unsaid)
+                _LOG.warning("closed %d more connections that made no progress", self._unsaid)
             self._lines_from, self._lines, self._unsaid = now, 0, 0
         if self._lines >= MOST_LINES:
             self._unsaid += 1
             return
         self._lines += 1
         _LOG.warning(
-            "%s: %d bytes in its buffers, and the peer has not moved for %d s; there is no room for more, "
-            "the connection is closed",
+            "%s: %d bytes in its buffers, and the peer made no progress for %d s; the buffers are "
+            "full, the connection is closed",
             one.peer,
             size,
             STUCK_S,

@@ -193,7 +193,7 @@ CONDITIONS = (Not, BooleanCast, Logic, Equal, Order, In, TextTest)
 
 
 def is_condition(part: Expression) -> bool:
-    """Whether its value is true, false or null whatever the message is."""
+    """Return True if the value is true, false or null for every message."""
     if isinstance(part, Constant):
         return part.value is None or isinstance(part.value, bool)
     return isinstance(part, CONDITIONS)

@@ -13,7 +13,7 @@ from rmqcore.errors import FilterExpressionError
 
 
 class Kind(Enum):
-    """What a word is."""
+    """Kind of a token."""
 
     STRING = "string"
     FLOAT = "float"
@@ -33,7 +33,7 @@ class Token:
     pos: int
 
     def is_sign(self, *texts: str) -> bool:
-        """Whether it is one of these reserved words or signs."""
+        """Return True if the token is one of these reserved words or signs."""
         return self.kind in (Kind.WORD, Kind.SIGN) and self.text in texts
 
 

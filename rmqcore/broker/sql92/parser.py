@@ -67,7 +67,7 @@ class Parser:
         Raises
         ------
         FilterExpressionError
-            The text is none that Java takes, or nests deeper than we follow.
+            The text is not an expression that Java accepts, or is nested too deeply.
         """
         start = self._words.peek()
         return self._condition(self._or(), start)
@@ -118,7 +118,7 @@ class Parser:
                 self._refuse(sign, "a value on both sides", "NULL")
         constants = isinstance(left, Constant) and isinstance(right, Constant)
         if constants and is_condition(left) and not is_condition(right):
-            self._refuse(sign, "two booleans", "one and another constant")
+            self._refuse(sign, "two booleans", "one boolean and another constant")
         made = Equal(left, right, self._depth_over(sign, left, right))
         return made if sign.text == "=" else Not(made, self._depth_over(sign, made))
 
@@ -169,13 +169,15 @@ class Parser:
     def _check_range(self, low: Constant, high: Constant, word: Token) -> None:
         numbers = [isinstance(one.value, int | float) for one in (low, high)]
         if all(numbers) and compare(high.value, low.value) < 0:
-            self._refuse(word, "the lower bound first", f"{low.value} AND {high.value}")
+            self._refuse(
+                word, "the lower bound before the upper bound", f"{low.value} AND {high.value}"
+            )
 
     def _order(self, left: Expression, sign: str, right: Expression, at: Token) -> Expression:
         for part in (left, right):
             is_text = isinstance(part, Constant) and isinstance(part.value, str)
             if is_text or is_condition(part):
-                self._refuse(at, "numbers and properties", "a text or a condition")
+                self._refuse(at, "a number or property", "a text or a condition")
         return Order(left, right, _ORDERS[sign], self._depth_over(at, left, right))
 
     def _in(self, left: Expression, *, negated: bool) -> Expression:
@@ -187,7 +189,7 @@ class Parser:
             texts.append(self._string())
         self._expect(")")
         if not isinstance(left, Property):
-            self._refuse(word, "a property before it", "something else")
+            self._refuse(word, "a property on its left", "something else")
         return In(left, frozenset(texts), negated)
 
     def _unary(self) -> Expression:
@@ -260,14 +262,14 @@ class Parser:
     def _depth_over(self, at: Token, *parts: Expression) -> int:
         depth = 1 + max(part.depth for part in parts)
         if depth > MAX_DEPTH:
-            self._refuse(at, f"at most {MAX_DEPTH} parts in each other", "more")
+            self._refuse(at, f"at most {MAX_DEPTH} nested parts", "more")
         return depth
 
     @contextmanager
     def _deeper(self, at: Token) -> Iterator[None]:
         self._nested += 1
         if self._nested > MAX_NESTED:
-            self._refuse(at, f"at most {MAX_NESTED} brackets, signs and NOTs in each other", "more")
+            self._refuse(at, f"at most {MAX_NESTED} nested brackets, signs and NOTs", "more")
         yield
         self._nested -= 1
 

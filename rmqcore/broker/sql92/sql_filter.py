@@ -18,7 +18,7 @@ class SqlFilter:
     Raises
     ------
     FilterExpressionError
-        It is no expression that RocketMQ takes.
+        RocketMQ does not accept the expression.
 
     Notes
     -----

@@ -49,8 +49,8 @@ def compare(left: Value, right: Value) -> int:
             return -1
     if isinstance(left, str) and isinstance(right, str):
         return (left > right) - (left < right)
-    assert isinstance(left, int | float), "null is compared with nothing"
-    assert isinstance(right, int | float), "and texts were read"
+    assert isinstance(left, int | float), "null cannot be compared"
+    assert isinstance(right, int | float), "texts were compared above"
     if isinstance(left, float) or isinstance(right, float):
         return _compare_doubles(float(left), float(right))
     return (left > right) - (left < right)
@@ -62,7 +62,7 @@ def parse_double(text: str) -> float:
     Raises
     ------
     ValueError
-        It is none.
+        The text is not a Double.
     """
     text = text.strip(_JAVA_SPACE)
     sign = -1.0 if text.startswith("-") else 1.0
@@ -75,7 +75,7 @@ def parse_double(text: str) -> float:
             return float.fromhex(found[1])
         except OverflowError:
             return sign * math.inf
-    raise ValueError(f"{text[:100]!a} is no number")
+    raise ValueError(f"{text[:100]!a} is not a number")
 
 
 def parse_whole(text: str, bits: int) -> int:
@@ -84,16 +84,16 @@ def parse_whole(text: str, bits: int) -> int:
     Raises
     ------
     ValueError
-        It is none of `bits` bits.
+        The text is not a whole number, or does not fit `bits` bits.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal() or max(digits) > "\uffff":
-        raise ValueError(f"{text[:100]!a} is no whole number")
+        raise ValueError(f"{text[:100]!a} is not a whole number")
     # Digit by digit: int() refuses texts that are very long, also of zeros alone.
     digits = "".join(str(int(digit)) for digit in digits).lstrip("0") or "0"
     number = int(digits[:40]) * (-1 if text.startswith("-") else 1)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise ValueError(f"{text[:100]!a} is no number of {bits} bits")
+        raise ValueError(f"{text[:100]!a} does not fit {bits} bits")
     return number
 
 

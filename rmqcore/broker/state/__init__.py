@@ -1,1 +1,1 @@
-"""What a broker knows beside its store: topics, groups, offsets, clients, held pulls, locks, numbers."""
+"""State of a broker besides its store: topics, groups, offsets, clients, held pulls, locks, statistics."""

@@ -59,19 +59,19 @@ class ClientMemory:
         wanted = self.held_by(channel) + size
         if wanted > self._most_of_connection:
             raise ClientMemoryError(
-                f"the groups and subscriptions of this connection take {wanted:,} bytes, at most "
-                f"{self._most_of_connection:,} are kept (maxClientBytesPerConnection)"
+                f"the groups and subscriptions of this connection need {wanted:,} bytes, the limit "
+                f"is {self._most_of_connection:,} (maxClientBytesPerConnection)"
             )
         while self.total + size > self._most_of_all:
             largest = max(self._held, key=self._held.__getitem__, default=channel)
             if self.held_by(largest) <= wanted:
                 raise ClientMemoryError(
-                    f"the groups and subscriptions of all connections take {self.total:,} bytes, at most "
-                    f"{self._most_of_all:,} are kept (maxClientBytes)"
+                    f"the groups and subscriptions of all connections need {self.total:,} bytes, "
+                    f"the limit is {self._most_of_all:,} (maxClientBytes)"
                 )
             _LOG.warning(
-                "%s: its groups and subscriptions take %d bytes, the most of all connections, which take more than "
-                "maxClientBytes (%d) together; the connection is closed",
+                "%s: its groups and subscriptions use %d bytes, more than any other connection's, "
+                "and all together exceed maxClientBytes (%d); the connection is closed",
                 largest.peer,
                 self.held_by(largest),
                 self._most_of_all,

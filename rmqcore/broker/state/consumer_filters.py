@@ -93,7 +93,10 @@ class ConsumerFilters:
         group, topic = place
         sql_filter = compile_filter(saved.expression_type, saved.expression)
         if sql_filter is None:
-            wrong = f"the {saved.expression_type} filter {saved.expression!r} of group {group} for topic {topic} is none."
+            wrong = (
+                f"the {saved.expression_type} filter {saved.expression!r} of group {group} for "
+                f"topic {topic} does not compile."
+            )
             self._files.left_out(FILE, wrong)
             return
         dead_ms = saved.dead_ms or max(saved.born_ms, now_ms - DEAD_BEFORE_START_MS)
@@ -134,13 +137,16 @@ class ConsumerFilters:
             self._remove(*next(iter(self._dead)))
             dropped += 1
         if dropped:
-            text = "%s: %d filters of groups that are gone are dropped: more than maxDeadFilterBytes (%d)"
+            text = (
+                "%s: dropped %d filters of groups without members: they exceed maxDeadFilterBytes "
+                "(%d)"
+            )
             _LOG.warning(text, FILE, dropped, self._most_dead_bytes)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
         """Register a group's subscriptions; its filters for other topics are dead from now on.
 
-        An expression that is none takes the filter away: pulls are then told that there is none.
+        An invalid expression removes the filter; later pulls get FILTER_DATA_NOT_EXIST.
         """
         listed = set()
         for wanted in subscriptions:
@@ -251,7 +257,7 @@ def _saved(data: JsonObject) -> _Saved:
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether an expression is one of tags, as it also is where no type is given."""
+    """Return True if the expression type is TAG, or missing."""
     return expression_type is None or expression_type in ("", TAG)
 
 

@@ -57,7 +57,7 @@ class ConsumerGroupInfo:
 
     @property
     def is_broadcasting(self) -> bool:
-        """Whether each member gets all messages, and keeps its offsets itself."""
+        """Return True if each member gets all messages and keeps its own offsets."""
         return self.message_model == BROADCASTING
 
     def channels(self) -> list[Channel]:

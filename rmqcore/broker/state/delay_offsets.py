@@ -76,12 +76,12 @@ class DelayOffsets:
         return {"dataVersion": self._version.as_json(), "offsetTable": offsets}
 
     def adopt(self, told: dict[str, Any]) -> None:
-        """Have the offsets of a master, in the words of GET_ALL_DELAY_OFFSET, and have the file written where they differ.
+        """Replace the offsets by those of a master's GET_ALL_DELAY_OFFSET, and write the file if they differ.
 
         Raises
         ------
         RequestError
-            They are none.
+            The offsets are invalid.
         """
         found = _parse(told)
         if found != (self._version, self._table):

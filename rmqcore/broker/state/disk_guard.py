@@ -1,4 +1,4 @@
-"""Whether the disks of a store have room for more messages, asked no more than once a second."""
+"""Checks that the disks of a store have space for more messages, at most once per second."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DiskGuard:
         self._full = False
 
     def is_full(self) -> bool:
-        """Whether the log's emptiest disk, or that of the queues, is used by more than the limit; a change is logged."""
+        """Return True if the log's emptiest disk, or that of the queues, is above the limit; a change is logged."""
         now_ms = self._now_ms()
         if self._asked_ms is None or not 0 <= now_ms - self._asked_ms < ASK_AGAIN_MS:
             self._asked_ms = now_ms
@@ -52,14 +52,14 @@ class DiskGuard:
         self._full = used > self._most_percent
         if self._full != was_full:
             _LOG.warning(
-                "the disk of %s is used by %d %%, %s diskMaxUsedSpaceRatio (%d): %s",
+                "the disk of %s is %d %% full, %s diskMaxUsedSpaceRatio (%d): %s",
                 self._paths.root,
                 used,
                 "more than" if self._full else "no more than",
                 self._most_percent,
-                "messages are refused; make room, or set more in broker.conf"
+                "messages are refused; free disk space, or raise the ratio in broker.conf"
                 if self._full
-                else "messages are taken again",
+                else "messages are accepted again",
             )
 
     def describe(self) -> str:

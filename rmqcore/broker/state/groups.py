@@ -97,7 +97,7 @@ class SubscriptionGroups:
         return made
 
     def is_read_forbidden(self, group: str, topic: str) -> bool:
-        """Whether a group, of which that was said, must not read a topic.
+        """Return True if an operator has forbidden the group to read a topic.
 
         Source: RocketMQ 5.5.0 SubscriptionGroupManager#getForbidden.
         """
@@ -163,7 +163,7 @@ class SubscriptionGroups:
         most = self.settings.max_subscription_groups
         if new and len(self._groups) + len(new) > most:
             raise ValueError(
-                f"there are {len(self._groups):,} groups, at most {most:,} are kept (maxSubscriptionGroups)"
+                f"there are already {len(self._groups):,} groups, the limit is {most:,} (maxSubscriptionGroups)"
             )
         for group in changed:
             _LOG.info("group %s was %s", group, self._groups.get(group.group_name))
@@ -186,7 +186,7 @@ class SubscriptionGroups:
             _LOG.info("group %s is deleted", group)
             self._save(then)
             return
-        _LOG.warning("group %s is unknown, and is not deleted", shown_value(group))
+        _LOG.warning("group %s is unknown: nothing to delete", shown_value(group))
         if then is not None:
             then()
 

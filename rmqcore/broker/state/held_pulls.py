@@ -30,7 +30,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class ArrivalStore(Protocol):
-    """What held pulls need of a store."""
+    """The store as held pulls use it."""
 
     def on_dispatched(self, callback: ArrivalCallback) -> Listening:
         """Call back after each dispatch."""
@@ -126,9 +126,10 @@ class HeldPulls:
     # ---- coming and going
 
     def hold(self, pull: HeldPull, timeout_ms: int) -> None:
-        """Hold a pull until a message comes that it wants, or the time is over; what came since it looked counts.
+        """Hold a pull until a wanted message arrives or its time is over; messages that arrived since its last read count.
 
-        If there is no room, the oldest pulls of the connection that holds most are refused, or this one if that is its own.
+        If the limit is reached, the oldest pulls of the connection with the most bytes are refused, or this pull if that is its
+        own connection.
         """
         if not self._makes_room(pull):
             pull.refuse()
@@ -164,7 +165,10 @@ class HeldPulls:
         return True
 
     def _tell_full(self, channel: Channel, held: int) -> None:
-        text = "%s: its held pulls take %d bytes, the most of all; maxHeldPullBytes (%d) are held, and some are refused"
+        text = (
+            "%s: its held pulls use %d bytes, more than any other client's; the limit "
+            "maxHeldPullBytes (%d) is reached, and pulls are refused"
+        )
         _LOG.warning(text, channel.peer, held, self._most_bytes)
 
     def _count(self, pull: HeldPull, size: int) -> None:

@@ -1,4 +1,4 @@
-"""What a topic is like that a send makes, and who waits for it.
+"""Configuration of a topic created by a send, and the requests that wait for it.
 
 Source: RocketMQ 5.5.0 TopicConfigManager#createTopicInSendMessageMethod.
 """

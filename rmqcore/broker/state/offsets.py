@@ -204,8 +204,9 @@ class Offsets:
         is_greedy = made * 100 > self._most and self._count * 10 >= self._most * _FAIR_TENTHS
         if self._count + new > self._most or is_greedy:
             raise OffsetsFullError(
-                f"{self._count:,} offsets are kept, of which this connection made {made:,}; at most {self._most:,} are "
-                "kept (maxConsumerOffsets); groups and topics that are deleted give theirs back"
+                f"{self._count:,} offsets are stored, {made:,} of them by this connection; the "
+                f"limit is {self._most:,} (maxConsumerOffsets). Deleting groups or topics frees "
+                "theirs"
             )
 
     def client_closed(self, client: str) -> None:
@@ -240,7 +241,7 @@ class Offsets:
         return dict(self._table.get((topic, group), {}))
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Let a group have the committed offsets of another one in a topic, in place of its own.
+        """Replace the committed offsets of a group in a topic by those of another group.
 
         Source: RocketMQ 5.5.0 ConsumerOffsetManager#cloneOffset.
 

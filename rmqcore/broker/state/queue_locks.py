@@ -83,7 +83,7 @@ class QueueLocks:
                 self._forget(group, queue)
 
     def is_lock_all_expired(self, group: str) -> bool:
-        """Whether a group has no lock that is in force: it does not consume in order."""
+        """Return True if a group has no valid lock, so it does not consume in order."""
         now_ms = self._now_ms()
         return all(_is_expired(lock, now_ms) for lock in self._groups.get(group, {}).values())
 

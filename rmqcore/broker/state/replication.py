@@ -1,4 +1,4 @@
-"""What a broker tells of its copies: the slaves that follow it, or the master that it follows.
+"""Replication as a broker reports it: its slaves, or its master.
 
 Source: RocketMQ 5.5.0 HARuntimeInfo.
 """
@@ -87,7 +87,7 @@ def _no_master() -> MasterInfo | None:
 
 @dataclass(slots=True)
 class Replication:
-    """What handlers are told of the HA sockets; without any, there are no copies.
+    """State of the HA sockets for handlers; without sockets there are no copies.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a broker counts: messages and bytes by topic and group, and all that it has put and got.
+"""Statistics of a broker: messages and bytes by topic and group, and totals of puts and gets.
 
 Source: RocketMQ 5.5.0 BrokerStatsManager, StatsItem, StoreStatsService.
 """
@@ -41,7 +41,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 @dataclass(frozen=True, slots=True)
 class StatsSnapshot:
-    """What was counted in a span of time: the sum, how much of it a second, how much of it each time."""
+    """Counts over a span of time: sum, per second, per call."""
 
     sum: int = 0
     tps: float = 0.0
@@ -110,7 +110,7 @@ class DayTotals:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a broker has done since its start: messages put, gets that found something or nothing, messages got."""
+    """Counts since the broker's start: messages put, gets with and without result, messages returned."""
 
     at_ms: int
     put: int
@@ -229,9 +229,7 @@ class BrokerStats:
         for _, name, key in found[:many]:
             del self._items[name][key]
         self._count -= min(many, len(found))
-        text = (
-            "%d counters of topics and groups are forgotten: there are more than maxStatsItems (%d)"
-        )
+        text = "dropped %d counters of topics and groups: there are more than maxStatsItems (%d)"
         _LOG.warning(text, min(many, len(found)), self._most_items)
 
     def topic_deleted(self, topic: str) -> None:

@@ -43,7 +43,8 @@ class StoreWatch:
         if store.failed:
             self._failed = True
             _LOG.error(
-                "the store %s has failed and takes no more messages: %s; look at the disk, then start again",
+                "the store %s has failed and refuses messages: %s; check the disk, then restart "
+                "the broker",
                 store.paths.root,
                 refusal,
             )
@@ -53,7 +54,7 @@ class StoreWatch:
         if refusal is not None and not self._refuses:
             _LOG.error("messages are refused for now: %s", refusal)
         elif refusal is None and self._refuses:
-            _LOG.warning("messages are taken again")
+            _LOG.warning("messages are accepted again")
         self._refuses = refusal is not None
         self._refusal = refusal or self._refusal
         self._look_at_threads(store.background_errors, time.monotonic())
@@ -72,9 +73,7 @@ class StoreWatch:
             ):
                 self._said[name] = now
                 self._waiting.add(name)
-                _LOG.warning(
-                    "%s of the store could not do its work and tries again: %s", name, what
-                )
+                _LOG.warning("%s of the store failed and tries again: %s", name, what)
 
     def why(self) -> str | None:
         """Why the store takes no messages now; None if it does."""

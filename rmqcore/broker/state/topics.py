@@ -109,7 +109,7 @@ class TopicConfigs:
         return self._topics
 
     def is_system(self, name: str) -> bool:
-        """Whether RocketMQ itself uses a topic, the broker's and the cluster's own included."""
+        """Return True if RocketMQ itself uses a topic, including the broker's and the cluster's own topics."""
         return name in self._own or is_system_topic(name)
 
     def system_topics(self) -> list[str]:
@@ -126,7 +126,10 @@ class TopicConfigs:
         ]
         if unknown:
             listed = ", ".join(unknown[:MOST_LISTED]) + (", ..." if unknown[MOST_LISTED:] else "")
-            text = "%s lacks topics that have messages: %s; clients see a topic when mqadmin updateTopic has made it"
+            text = (
+                "%s lacks topics that have messages: %s; clients see such a topic only after "
+                "mqadmin updateTopic has created it"
+            )
             _LOG.warning(text, f"config/{FILE}", listed)
 
     # ---- making -------------------------------------------------------------------------------------
@@ -147,9 +150,9 @@ class TopicConfigs:
         if default is not None and closed:
             default = self._topics[default_topic] = replace(default, perm=READ | WRITE)
         if default is None or not default.perm & INHERIT:
-            why = "is not there" if default is None else "has no INHERIT"
+            why = "does not exist" if default is None else "lacks the INHERIT permission"
             shown = shown_value(default_topic)
-            _LOG.warning("topic %s is not made: default topic %s %s", topic, shown, why)
+            _LOG.warning("topic %s was not created: default topic %s %s", topic, shown, why)
             then(None)
             return
         self._make(topic_like(default, topic, queue_nums, sys_flag), then)
@@ -177,14 +180,14 @@ class TopicConfigs:
             return True
         wrong = wrong_topic(topic)
         if wrong is not None:
-            _LOG.warning("a topic is not made: %s", shown_value(wrong))
+            _LOG.warning("a topic could not be created: %s", shown_value(wrong))
             then(None)
         return wrong is not None
 
     def _make(self, topic: TopicConfig, then: Then) -> None:
         if self._are_too_many({topic.name}):
             _LOG.warning(
-                "topic %s is not made: there are %d already (maxTopics)",
+                "topic %s was not created: the limit of %d topics is reached (maxTopics)",
                 topic.name,
                 self.settings.max_topics,
             )
@@ -195,7 +198,7 @@ class TopicConfigs:
         self._save(partial(self._tell, (topic,), partial(self._is_made, made)))
 
     def _are_too_many(self, names: AbstractSet[str]) -> bool:
-        """Whether topics of these names have no room."""
+        """Return True if topics of these names have no room."""
         new = names - self._topics.keys() - self._made.keys()
         return bool(new) and (
             len(self._topics) + len(self._made) + len(new) > self.settings.max_topics
@@ -234,7 +237,7 @@ class TopicConfigs:
         changed = tuple(self._with_attributes(topic) for topic in topics)
         if self._are_too_many({topic.name for topic in changed}):
             raise ValueError(
-                f"there are {len(self._topics):,} topics, at most {self.settings.max_topics:,} are kept (maxTopics)"
+                f"there are already {len(self._topics):,} topics, the limit is {self.settings.max_topics:,} (maxTopics)"
             )
         for topic in changed:
             _LOG.info("topic %s was %s", topic, self._topics.get(topic.name))

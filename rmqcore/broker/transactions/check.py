@@ -53,7 +53,7 @@ class TransactionCheck:
         except StopIteration:
             self.is_over = True
         except (StoreError, OSError) as error:
-            _LOG.error("the check of transactions ends: %s", error)
+            _LOG.error("the check of transactions stops: %s", error)
             self.is_over = True
         except BaseException:
             self.is_over = True

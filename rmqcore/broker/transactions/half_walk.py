@@ -51,7 +51,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class HalfWalk:
-    """One walk through a queue, in steps that somebody makes.
+    """One walk through a queue, in steps made by the caller.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class HalfWalk:
         return self._marks.take(half_offset) or half_offset in self._memory.ended
 
     def _is_to_be_asked(self, age_ms: int, immunity_ms: int) -> bool:
-        """Whether the marks that were read are young enough: a mark of this half would be among them."""
+        """Return True if the marks that were read are young enough: a mark of this half would be among them."""
         newest_ms = self._marks.newest_born_ms
         if newest_ms is None:
             return age_ms > immunity_ms or age_ms < 0
@@ -156,7 +156,7 @@ class HalfWalk:
         if config is None or not self._put(given_up(half, properties)).stored:
             return False
         self._memory.put_off.discard(first_offset(half))
-        _LOG.error("the half at %d of queue %d is given up", half.queue_offset, half.queue_id)
+        _LOG.error("giving up the half message at %d of queue %d", half.queue_offset, half.queue_id)
         return True
 
     def _put_off(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
@@ -178,7 +178,7 @@ class HalfWalk:
         return result.stored
 
     def _is_over_at_first(self, half: MessageView) -> bool:
-        """Whether a half that was put off has ended at the queue offset that its producer knows."""
+        """Return True if a half that was put off has ended at the queue offset that its producer knows."""
         first = first_offset(half)
         if first is None or first == half.queue_offset or not self._has_ended(first):
             return False
@@ -201,12 +201,12 @@ class HalfWalk:
         group = properties.get(PRODUCER_GROUP, "")
         channel = self._broker.producers.available_channel(group)
         if channel is None:
-            _LOG.warning("nobody of producer group %s can be asked about a transaction", group)
+            _LOG.warning("no producer of group %s is connected to check a transaction", group)
             return True
         try:
             channel.send(self._question(half, properties, result))
         except ValueError as error:  # it is given up in the end, and people can look at it
-            _LOG.error("a half cannot be asked about: %s", error)
+            _LOG.error("a half message cannot be checked: %s", error)
         return True
 
     def _question(
@@ -244,7 +244,9 @@ class HalfWalk:
             self._broker.stats.topic_put(message.topic, 1, result.msg_size)
             self._broker.stats.broker_put(1)
         else:
-            _LOG.error("a half of a transaction is not stored again: %s", result.status)
+            _LOG.error(
+                "a half message of a transaction could not be stored again: %s", result.status
+            )
         return result
 
     def _commit(self) -> Steps:
@@ -262,7 +264,7 @@ class HalfWalk:
         if moved:
             status = yield self._flush
             if status is not PutMessageStatus.PUT_OK:
-                _LOG.error("the check of transactions begins anew: %s", status)
+                _LOG.error("the check of transactions starts over: %s", status)
                 return
         for topic, queue_offset in moved.items():
             broker.offsets.commit(

@@ -87,7 +87,7 @@ class TransactionMarks:
             self._done.add(at)
 
     def take(self, half_offset: int) -> bool:
-        """Whether a half has ended; its mark is done with then."""
+        """Return True if a half message has ended, and remove its mark."""
         at = self._message_of.pop(half_offset, None)
         if at is None:
             return False

@@ -1,4 +1,4 @@
-"""What the messages of a transaction look like: the half, the committed one, the half again, the marks of halves that ended.
+"""Messages of transactions: half messages, committed ones, repeated half messages, and op messages.
 
 Source: RocketMQ 5.5.0 TransactionalMessageBridge, TransactionalMessageUtil, EndTransactionProcessor#endMessageTransaction,
 DefaultTransactionalMessageCheckListener#toMessageExtBrokerInner.
@@ -86,7 +86,7 @@ def first_offset(half: MessageView) -> int | None:
 
 
 class HalfMemory:
-    """What this process knows of the halves of one queue, beside what is stored.
+    """Knowledge of this process about the half messages of one queue, besides the stored ones.
 
     Attributes
     ----------

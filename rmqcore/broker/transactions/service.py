@@ -89,7 +89,9 @@ class Transactions:
             while sum(map(len, marks)) >= least_size:
                 count, text = _joined(marks)
                 if not self._put(queue_id, text):
-                    _LOG.error("marks of %d ended transactions wait", len(marks))
+                    _LOG.error(
+                        "%d op messages of ended transactions are waiting to be written", len(marks)
+                    )
                     break
                 del marks[:count]
                 self._marks_size -= len(text)

@@ -1,4 +1,4 @@
-"""What a round of checks is made of: steps, between which the loop has its turn."""
+"""Steps of a check round; the loop runs between two steps."""
 
 from __future__ import annotations
 

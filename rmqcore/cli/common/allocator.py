@@ -9,7 +9,7 @@ LARGE = 1024 * 1024
 
 
 def give_large_pieces_back() -> None:
-    """Let glibc map pieces of a mebibyte and more by themselves, and unmap them when they are freed.
+    """Make glibc map allocations of a mebibyte and more separately, and unmap them when they are freed.
 
     By itself it does so only until the first such piece was freed. From then on pieces of that size are cut from the heap, where
     buffers with room for more than they hold lie on pages that others have used: Parquet of large bodies took a third more. Other

@@ -53,7 +53,8 @@ def local_path(text: str) -> Path:
     path = file_path(text)
     if is_url(path):
         raise typer.BadParameter(
-            f"{shown_url(text)} is a URL, and a directory of this machine is wanted; behind URLs stores are read by {READ_BY_URL}"
+            f"{shown_url(text)} is a URL, expected a local directory; only {READ_BY_URL} read "
+            "stores behind URLs"
         )
     return Path(path)
 
@@ -105,7 +106,7 @@ Storage = Annotated[
     typer.Option(
         "--storage",
         metavar="NAME=VALUE",
-        help="An option of the filesystem of a URL, such as region=eu-central-1; several times.",
+        help="An option of the URL's filesystem, such as region=eu-central-1; may be repeated.",
     ),
 ]
 CommitLog = Annotated[
@@ -121,7 +122,7 @@ NewStore = Annotated[
     Path,
     typer.Argument(
         metavar="OUT",
-        help="A new or empty folder, outside of STORE.",
+        help="A new or empty directory outside STORE.",
         show_default=False,
         parser=local_folder,
     ),
@@ -132,14 +133,14 @@ Drop = Annotated[
         "--drop",
         metavar="N",
         parser=whole_number(0, LONG_MAX),
-        help="With --apply: the number of entries that may be lost, as the error without it says.",
+        help="With --apply: accept the loss of N queue entries; the error without it names N.",
         show_default=False,
     ),
 ]
 FollowLinks = Annotated[
     bool,
     typer.Option(
-        "--follow-links", help="commitlog, consumequeue and index of the store may be links."
+        "--follow-links", help="Follow links at commitlog, consumequeue and index of the store."
     ),
 ]
 Topics = Annotated[
@@ -147,7 +148,7 @@ Topics = Annotated[
     typer.Option(
         "--topic",
         metavar="NAME",
-        help="Only this topic; may be given several times.",
+        help="Only this topic; may be repeated.",
         autocompletion=complete_topic,
     ),
 ]
@@ -161,17 +162,21 @@ Queues = Annotated[
         "--queue",
         metavar="ID",
         parser=queue_id_option,
-        help="Only this queue id; several times.",
+        help="Only this queue id; may be repeated.",
     ),
 ]
 Tags = Annotated[
     list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="Only this whole TAGS value; several times."),
+    typer.Option(
+        "--tag", metavar="TAG", help="Only messages whose TAGS is this value; may be repeated."
+    ),
 ]
 Keys = Annotated[
     list[str] | None,
     typer.Option(
-        "--key", metavar="KEY", help="Only this word of KEYS, or UNIQ_KEY; several times."
+        "--key",
+        metavar="KEY",
+        help="Only messages with this word in KEYS or this UNIQ_KEY; may be repeated.",
     ),
 ]
 Since = Annotated[
@@ -180,7 +185,10 @@ Since = Annotated[
         "--since",
         metavar="TIME",
         parser=time_option,
-        help="Stored at this time or later: 1h (ago), yesterday, 09:30, 2026-11-21T08:00, milliseconds; local time zone.",
+        help=(
+            "Stored at this time or later: 1h (ago), yesterday, 09:30, 2026-11-21T08:00 (local "
+            "time), or epoch milliseconds."
+        ),
     ),
 ]
 Until = Annotated[
@@ -190,7 +198,7 @@ Until = Annotated[
 FromPhy = Annotated[
     int | None,
     typer.Option(
-        "--from-phy", metavar="OFFSET", parser=offset_option, help="From this CommitLog offset on."
+        "--from-phy", metavar="OFFSET", parser=offset_option, help="From this CommitLog offset."
     ),
 ]
 ToPhy = Annotated[
@@ -204,15 +212,13 @@ Body = Annotated[
     choice(
         BodyMode,
         "--body",
-        help="Show bodies as UTF-8 text, base64, SHA-256 or not at all.",
+        help="How to show bodies: UTF-8 text, base64, SHA-256, or none.",
         show_default="text",
     ),
 ]
 Decompress = Annotated[
     bool,
-    typer.Option(
-        "--decompress", help="Show compressed bodies as they were before (else as stored)."
-    ),
+    typer.Option("--decompress", help="Decompress bodies; by default they are shown as stored."),
 ]
 Unwrap = Annotated[
     bool,
@@ -227,7 +233,7 @@ MaxBody = Annotated[
         "--max-body",
         metavar="BYTES",
         parser=body_bytes_option,
-        help="Show so many bytes of a longer body, as text or base64.",
+        help="Show at most N bytes of a body, with --body text or base64.",
         show_default=human_bytes(MAX_BODY),
     ),
 ]
@@ -237,12 +243,12 @@ MaxStoredBody = Annotated[
         "--max-body",
         metavar="BYTES",
         parser=body_bytes_option,
-        help="Write so many bytes of a longer body, not for --body sha256.",
+        help="Write at most N bytes of a body; not with --body sha256.",
         show_default=f"{human_bytes(MAX_BODY)} as text, {human_bytes(MAX_STORED_BODY)} in Arrow and Parquet",
     ),
 ]
 VerifyCrc = Annotated[
-    bool, typer.Option("--verify-crc", help="Leave out messages whose body fails its CRC.")
+    bool, typer.Option("--verify-crc", help="Skip messages whose body fails its CRC.")
 ]
 Format = Annotated[
     RowFormat | None,
@@ -265,7 +271,7 @@ Out = Annotated[
         "-o",
         "--out",
         metavar="FILE",
-        help="Write into this file; its suffix may choose the format.",
+        help="Write to this file; without --format its suffix chooses the format.",
         dir_okay=False,
     ),
 ]
@@ -274,14 +280,14 @@ Compression = Annotated[
     choice(ParquetCompression, "--compression", help="Compression of Parquet files."),
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace the part files of an earlier export.")
+    bool, typer.Option("--overwrite", help="Replace the files of an earlier export.")
 ]
 BrokerConf = Annotated[
     Path | None,
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The broker.conf; file sizes are found from the files.",
+        help="The broker.conf; file sizes are read from the store's files.",
         dir_okay=False,
         readable=False,
     ),
@@ -291,18 +297,20 @@ ForVersion = Annotated[
     typer.Option(
         "--for-version",
         metavar="V",
-        help="Write nothing that this release of RocketMQ cannot read, such as 4.9.",
+        help="Write only what this release of RocketMQ can read, such as 4.9.",
     ),
 ]
 CsvSafe = Annotated[
     bool,
     typer.Option(
         "--csv-safe",
-        help="CSV for a spreadsheet: a ' before texts that it would take for a formula.",
+        help="CSV for a spreadsheet: prefix texts that look like formulas with '.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar on stderr.")]
+NoProgress = Annotated[
+    bool, typer.Option("--no-progress", help="Do not show a progress bar on stderr.")
+]
 
 
 def conditions(

@@ -21,7 +21,7 @@ class Batches(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """What all batches have."""
+        """Schema of all batches."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 

@@ -29,7 +29,8 @@ def refuse_text_in_columns(kind: RowFormat, body: BodyMode | None, *, decompress
     """Raise ``typer.BadParameter`` when Arrow or Parquet is asked for bodies in another form than the stored bytes."""
     if kind in BINARY and (decompress or body not in (None, BodyMode.none)):
         raise typer.BadParameter(
-            f"{kind} holds bodies as they are stored, or none",
+            f"{kind} holds bodies only as stored: omit this option for stored bodies, or use "
+            "--body none",
             param_hint="--decompress" if decompress else "--body",
         )
 
@@ -104,7 +105,7 @@ class Bodies:
     def tell_shortened(self, phy_offset: int) -> None:
         """Print that only the first part of a body is shown."""
         note(
-            f"body of the message at {phy_offset} shortened to {self._max_body} bytes: --max-body shows more"
+            f"body of the message at {phy_offset} shortened to {self._max_body} bytes: --max-body N shows more"
         )
 
     def text(self, view: MessageView) -> str | None:

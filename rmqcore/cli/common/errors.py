@@ -19,7 +19,10 @@ from rmqcore.offline.log.damage import DamageRange, MoreDamage
 MOST_LINES = 20
 """Damaged ranges that are printed on a line each: who wants all of them asks for JSON, or fsck."""
 
-RIGHTS = "this user may not; run it as the user that owns the file (`ls -ldn` shows who)"
+RIGHTS = (
+    "permission denied for this user; run the command as the owner of the file (`ls -ldn FILE` "
+    "shows the owner)"
+)
 _EXTRAS = {
     "pyarrow": "arrow",
     "lz4": "compress",

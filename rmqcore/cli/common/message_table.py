@@ -78,7 +78,8 @@ def columns_option(text: str) -> ColumnNames:
     unknown = [name for name in names if name not in KNOWN]
     if unknown or not names:
         raise typer.BadParameter(
-            f"there is no {with_the_meant(unknown or [text], KNOWN)}; there are {', '.join(KNOWN)}"
+            f"unknown column {with_the_meant(unknown or [text], KNOWN)}; known columns: "
+            f"{', '.join(KNOWN)}"
         )
     return names
 
@@ -89,7 +90,7 @@ Columns = Annotated[
         "--columns",
         metavar="A,B,...",
         parser=columns_option,
-        help="Columns of a table, such as store_time,topic,keys; an unknown name lists all.",
+        help="Columns of the table, such as store_time,topic,keys; an unknown name prints the list.",
     ),
 ]
 

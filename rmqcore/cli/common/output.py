@@ -40,12 +40,12 @@ _SUFFIXES = {f".{name}": RowFormat(name) for name in ("jsonl", "csv", "arrow", "
 
 
 def stdout_is_terminal() -> bool:
-    """Whether stdout is a terminal, so that a person reads it."""
+    """Return True if stdout is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def wants_json(asked: bool) -> bool:
-    """Whether a report is printed as JSON: ``--json`` was given, or no person reads stdout."""
+    """Return True if a report is printed as JSON: ``--json`` was given, or stdout is not a terminal."""
     return asked or not stdout_is_terminal()
 
 
@@ -53,14 +53,16 @@ def refuse_format_with_json(asked: RowFormat | ReportFormat | None, as_json: boo
     """Raise ``typer.BadParameter`` when both ``--format`` and ``--json`` were given."""
     if as_json and asked is not None:
         raise typer.BadParameter(
-            "--json is a format of its own: leave out --format", param_hint="--json"
+            "--json already chooses the format: omit --format", param_hint="--json"
         )
 
 
 def refuse_without_table(option: str, kind: str | None) -> None:
     """Raise ``typer.BadParameter`` when an option of tables was given, and a format that is none."""
     if kind not in (None, RowFormat.table):
-        raise typer.BadParameter(f"this is for tables, and {kind} is written", param_hint=option)
+        raise typer.BadParameter(
+            f"only tables have this option, and the output is {kind}", param_hint=option
+        )
 
 
 def row_format(
@@ -90,7 +92,8 @@ def row_format(
         chosen = RowFormat.table if stdout_is_terminal() else RowFormat.jsonl
     if chosen in BINARY and out is None and stdout_is_terminal():
         raise typer.BadParameter(
-            f"{chosen} is binary, not for a terminal: add -o FILE or a pipe", param_hint="--format"
+            f"{chosen} is binary and cannot be written to a terminal: add -o FILE or a pipe",
+            param_hint="--format",
         )
     return chosen
 
@@ -102,8 +105,8 @@ def _format_of(out: Path) -> RowFormat:
         return _SUFFIXES[suffix]
     if suffix and not (out.exists() and not out.is_file()):
         raise typer.BadParameter(
-            f"{out.name} ends in {suffix}, which is none of {', '.join(_SUFFIXES)}: give one of these, or say "
-            f"--format {'|'.join(RowFormat)}",
+            f"{out.name} ends in {suffix}, expected one of {', '.join(_SUFFIXES)}: rename it, or "
+            f"add --format {'|'.join(RowFormat)}",
             param_hint="--out",
         )
     return RowFormat.jsonl
@@ -113,7 +116,7 @@ def refuse_csv_safe(kind: str, csv_safe: bool) -> None:
     """Raise ``typer.BadParameter`` when ``--csv-safe`` was given and no CSV is written."""
     if csv_safe and kind != RowFormat.csv:
         raise typer.BadParameter(
-            f"this is for --format csv, and {kind} is written", param_hint="--csv-safe"
+            f"this needs --format csv, and the output is {kind}", param_hint="--csv-safe"
         )
 
 
@@ -202,9 +205,7 @@ def _json_bytes(value: object, indent: int | None) -> bytes:
 
 Wide = Annotated[
     bool,
-    typer.Option(
-        "--wide", help="A table whose rows are as long as they need to be, for a pipe into less -S."
-    ),
+    typer.Option("--wide", help="Do not shorten table rows; for a pipe into less -S."),
 ]
 WIDEST = 100_000
 """Columns of a table with ``--wide``."""

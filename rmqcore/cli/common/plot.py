@@ -63,9 +63,9 @@ def plot_file(text: str) -> Path:
     """
     path = Path(text)
     if path.suffix.lower() not in SUFFIXES:
-        raise typer.BadParameter(f"{text!r} ends in none of {', '.join(SUFFIXES)}")
+        raise typer.BadParameter(f"{text!r} does not end in {' or '.join(SUFFIXES)}")
     if not path.parent.is_dir():
-        raise typer.BadParameter(f"there is no directory {str(path.parent)!r}")
+        raise typer.BadParameter(f"missing directory {str(path.parent)!r}")
     return path
 
 
@@ -75,7 +75,7 @@ PlotFile = Annotated[
         "--plot",
         metavar="FILE",
         parser=plot_file,
-        help="Also draw a picture: a .png, .svg or .pdf file (needs matplotlib).",
+        help="Also draw a picture to this .png, .svg or .pdf file (needs matplotlib).",
     ),
 ]
 
@@ -137,7 +137,7 @@ def times(timestamps_ms: Sequence[int]) -> list[datetime]:
 
 
 def time_axis(axis: Axis) -> None:
-    """Let an axis say times shortly, in the local zone."""
+    """Format an axis as short times in the local zone."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     zone = datetime.now().astimezone().tzinfo
@@ -147,7 +147,7 @@ def time_axis(axis: Axis) -> None:
 
 
 def bytes_axis(axis: Axis, after: str = "") -> None:
-    """Let an axis say bytes in words: ``1.5 GiB``; `after` stands behind them, such as ``/s``."""
+    """Format an axis as bytes, such as ``1.5 GiB``, followed by `after`, such as ``/s``."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     class PowersOfTwo(MaxNLocator):
@@ -160,7 +160,7 @@ def bytes_axis(axis: Axis, after: str = "") -> None:
 
 
 def count_axis(axis: Axis, after: str = "") -> None:
-    """Let an axis say counts with commas between thousands."""
+    """Format an axis as counts with commas between thousands."""
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}{after}"))

@@ -18,7 +18,7 @@ REFRESH_SECONDS = 0.1
 
 
 def wanted(no_progress: bool) -> bool:
-    """Whether to show a bar: stderr is a terminal, and neither ``--no-progress`` nor ``NO_COLOR`` says otherwise."""
+    """Return True if a progress bar is shown: stderr is a terminal, without ``--no-progress`` and ``NO_COLOR``."""
     return (
         not no_progress
         and not os.environ.get("NO_COLOR")
@@ -28,7 +28,7 @@ def wanted(no_progress: bool) -> bool:
 
 
 def _rows_may_be_seen() -> bool:
-    """Whether what goes to stdout may come to the terminal: all but a file."""
+    """Return True if what goes to stdout may come to the terminal: all but a file."""
     try:
         mode = os.fstat(sys.stdout.fileno()).st_mode
     except (AttributeError, OSError, ValueError):  # stdout is closed, or no file of the system

@@ -1,4 +1,4 @@
-"""What a rebuild has built, for people: printed by `rmqcore rebuild` and by the rebuilds of `rmqcore spark`."""
+"""Prints the summary of a rebuild, for `rmqcore rebuild` and the rebuilds of `rmqcore spark`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def print_summary(report: RebuildReport, *, applied: bool) -> None:
             f"{counted(report.index_entries, 'index entry')} in {counted(report.index_files, 'file')}"
         )
     if report.filled_entries:
-        lines.append(f"in the place of damaged records: {counted(report.filled_entries, 'entry')}")
+        lines.append(
+            f"fillers in place of damaged records: {counted(report.filled_entries, 'entry')}"
+        )
     if report.ignored_records:
-        lines.append(f"without a place in a queue: {counted(report.ignored_records, 'record')}")
+        lines.append(f"records that are in no queue: {counted(report.ignored_records, 'record')}")
     lines += [
         f"  {one.topic} {one.queue_id}: queue offsets {one.first_queue_offset} to {one.last_queue_offset}, records at "
         f"{one.first_phy_offset} to {one.last_phy_offset}: {one.why}"
@@ -40,15 +42,16 @@ def print_summary(report: RebuildReport, *, applied: bool) -> None:
     ]
     lines += [printable(str(one)) for one in report.misnamed[:SHOWN]]
     if len(report.misnamed) > SHOWN:
-        lines.append(f"... and {len(report.misnamed) - SHOWN:,} more: --json has them")
+        lines.append(f"... and {len(report.misnamed) - SHOWN:,} more: --json lists them")
     if report.idle_queues:
         lines.append(
-            f"without a message in the log, ends kept: {counted(report.idle_queues, 'queue')}"
+            f"empty queues whose end offsets are kept: {counted(report.idle_queues, 'queue')}"
         )
     if report.dropped_entries:
         lines.append(
-            f"dropped: {counted(report.dropped_entries, 'entry')}; the old folders are kept: {', '.join(report.kept)}"
+            f"dropped: {counted(report.dropped_entries, 'entry')}; the old directories are kept: "
+            f"{', '.join(report.kept)}"
         )
-    lines.append("in place in the store" if applied else f"in {report.out}")
+    lines.append("in the store" if applied else f"in {report.out}")
     for line in lines:
         print_line(line)

@@ -1,4 +1,4 @@
-"""What a terminal shows is text, folded to its width.
+"""Makes stored text safe for a terminal, and folds it to its width.
 
 The one place that breaks lines: a number is never broken, and nothing is cut away.
 """

@@ -52,7 +52,7 @@ def _lines(diagnosis: Diagnosis, width: int) -> list[Text]:
         lines += [Text(line) for line in _wrapped(f"- {printable(str(seen))}", "  ", width, "    ")]
     more = diagnosis.evidence_count - len(shown)
     if more:
-        lines.append(Text(f"  - and {more:,} more, see --json"))
+        lines.append(Text(f"  - and {more:,} more: --json lists them"))
     lines += [Text(line) for line in _wrapped(f"next: {diagnosis.next_step}", "  ", width)]
     if diagnosis.command:
         lines.append(Text.assemble("  $ ", (printable(diagnosis.command), styles.HEAD)))
@@ -74,7 +74,7 @@ def _verdict(report: DoctorReport) -> Text:
     counts = report.counts
     found = ", ".join(counted(counts[name], name) for name in SEVERITIES if name in counts)
     unread = not report.thorough and report.log_bytes_read < report.log_bytes
-    word = ("healthy as far as it was read" if unread else "healthy", styles.GOOD)
+    word = ("no problem in the parts that were read" if unread else "healthy", styles.GOOD)
     if report.exit_code:
         word = ("sick", styles.BAD)
     elif WARNING in counts:
@@ -82,7 +82,9 @@ def _verdict(report: DoctorReport) -> Text:
     looked = "everything was compared" if report.thorough else "--thorough compares everything"
     if unread:
         parts = human_bytes(report.log_bytes_read), human_bytes(report.log_bytes)
-        looked = "of the log {} of {} were read, the rest at its ends; {}".format(*parts, looked)
+        looked = "read {} of the log's {}, of the rest only the ends of files; {}".format(
+            *parts, looked
+        )
     return Text.assemble(
         "\n", word, f": {found or 'nothing found'} in {report.seconds:.1f} s; {looked}"
     )

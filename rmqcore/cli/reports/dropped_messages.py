@@ -1,4 +1,4 @@
-"""What `recover` costs in messages: those behind the end of the log, by queue."""
+"""Messages lost by `recover`: those behind the end of the log, by queue."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class DroppedMessages:
             offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
             lines.append(f"{printable(topic)} queue {queue_id}: {count:,}, {offsets}")
         if len(self.queues) > SHOWN:
-            lines.append(f"and {len(self.queues) - SHOWN:,} queues more, see --json")
+            lines.append(f"and {len(self.queues) - SHOWN:,} more queues: --json lists them")
         return "\n".join(lines)
 
 

@@ -23,7 +23,9 @@ def replication_lines(found: PeerStatus) -> list[str]:
     lines = [f"{told['role']}, log up to {told['log_end']}, {counted(len(slaves), 'slave')}"]
     for one in slaves:
         sync = "in sync" if one["in_sync"] else "NOT in sync"
-        lines.append(f"slave {one['address']} holds up to {one['phy_offset']}: {_lag(one)}, {sync}")
+        lines.append(
+            f"slave {one['address']} has the log up to {one['phy_offset']}: {_lag(one)}, {sync}"
+        )
     return lines
 
 

@@ -101,7 +101,10 @@ def _positions(
     axes: Axes, report: RetentionReport, groups: dict[str, list[UnreadForecast]]
 ) -> None:
     """Each group's first unread messages in the log, over the files that go."""
-    axes.set_title("where groups are in the log: what is grey goes, what is unread in it is lost")
+    axes.set_title(
+        "positions of groups in the log: grey parts will be deleted; unread messages in them are "
+        "lost"
+    )
     for file in report.present.deleted:
         axes.axvspan(
             file.file_from_offset,

@@ -34,12 +34,12 @@ def print_retention(report: RetentionReport, *, wide: bool = False) -> None:
         console.print(_files(report, runs[:MAX_ROWS]))
     if len(runs) > MAX_ROWS:
         more = sum(map(len, runs[MAX_ROWS:]))
-        console.print(f"... and {more:,} more files: --json has all of them")
+        console.print(f"... and {more:,} more files: --json lists them")
     unread = report.present.groups
     if unread:
         console.print(_unread(report, unread[:MAX_ROWS]))
     if len(unread) > MAX_ROWS:
-        console.print(f"... and {len(unread) - MAX_ROWS:,} more: --json has all of them")
+        console.print(f"... and {len(unread) - MAX_ROWS:,} more: --json lists them")
     for note in report.notes:
         console.print(f"note: {printable(note)}")
 
@@ -66,11 +66,11 @@ def _summary(report: RetentionReport) -> Table:
         "store": printable(report.path),
         "commit log": f"{report.min_phy_offset} to {report.max_phy_offset}, {human_bytes(report.log_bytes)} on disk",
         "write rate": "\n".join(rates),
-        "beside it": f"{rate.beside:.1%} of the log for queues and index",
+        "beside it": f"{rate.beside:.1%} of the log's size, for queues and index",
         "disks": "\n".join(
             f"{printable(disk.path)} ({disk.holds}): "
             + (
-                "cannot be asked"
+                "cannot be measured"
                 if disk.used_percent < 0
                 else f"{disk.used_percent} % used, {human_bytes(disk.free_bytes)} free"
             )
@@ -100,7 +100,7 @@ def _outlook(report: RetentionReport) -> ReportTable:
         name = "disk full" if levels[0].name == "full" else f"disk fuller than {levels[0].name}"
         table.add_row(name, *(_level(level, report.now_ms) for level in levels))
     table.add_row(
-        "the log settles at",
+        "the log's size settles at",
         *(
             "-" if one.settles_at_bytes is None else human_bytes(one.settles_at_bytes)
             for one in forecasts
@@ -111,7 +111,7 @@ def _outlook(report: RetentionReport) -> ReportTable:
         *(_when(one.refuses_puts_from_ms, report.now_ms, "no") for one in forecasts),
     )
     table.add_row(
-        f"files that go before {minute(report.present.looked_to_ms)}",
+        f"files deleted before {minute(report.present.looked_to_ms)}",
         *(
             f"{len(one.deleted):,} of {len(one.files):,}, {human_bytes(sum(file.disk_bytes for file in one.deleted))}"
             for one in forecasts
@@ -128,7 +128,7 @@ def _changes(report: RetentionReport) -> str:
 
 
 def _level(level: LevelForecast, now_ms: int) -> str:
-    missing = "never" if level.never else "not within what was looked at"
+    missing = "never" if level.never else "not within the time looked at"
     when = _when(level.reached_at_ms, now_ms, missing)
     return when if level.name == "full" else f"{level.percent} %: {when}"
 
@@ -161,7 +161,9 @@ def _files(report: RetentionReport, runs: list[list[FileForecast]]) -> ReportTab
     if report.what_if is not None:
         heads[2:] = ["goes", "why", "what if"]
         theirs = {file.path: file for file in report.what_if.files}
-    table = ReportTable("Files that go", "from file", *heads, left=("from file", "why"))
+    table = ReportTable(
+        "Files that will be deleted", "from file", *heads, left=("from file", "why")
+    )
     for run in runs:
         cells = [f"{len(run):,}", human_bytes(sum(file.disk_bytes for file in run))]
         if report.what_if is None:
@@ -177,13 +179,13 @@ def _goes(file: FileForecast) -> tuple[str, str]:
 
 
 def _unread(report: RetentionReport, rows: tuple[UnreadForecast, ...]) -> ReportTable:
-    heads = ["lost", "unread", "of these go", "from"]
+    heads = ["lost", "unread", "of these deleted", "from"]
     other: dict[tuple[str, str, int], UnreadForecast] = {}
     if report.what_if is not None:
         heads.append("what if")
         other = {_key(row): row for row in report.what_if.groups}
     table = ReportTable(
-        "What consumer groups have not read, if they read nothing more",
+        "Unread messages of consumer groups, if they read nothing more",
         "group",
         "topic",
         "queue",

@@ -1,4 +1,4 @@
-"""What a salvage saved, and what is lost, as tables."""
+"""Tables of a salvage: what was saved and what is lost."""
 
 from __future__ import annotations
 
@@ -35,29 +35,30 @@ def print_salvage(console: Console, report: SalvageReport) -> None:
         rows["not copied"] = printable(", ".join(report.left_behind))
     if report.torn_tail_bytes:
         rows["half a record"] = (
-            f"{human_bytes(report.torn_tail_bytes)} behind the last record, as any unclean exit leaves it"
+            f"{human_bytes(report.torn_tail_bytes)} behind the last record, as after any unclean "
+            "exit"
         )
     if report.moved_messages:
         rows["moved"] = (
-            f"{counted(report.moved_messages, 'message')}: the first of each file of the old log has another physical offset "
-            "and message id"
+            f"{counted(report.moved_messages, 'message')}: the first message of each file of the "
+            "old log got a new physical offset and message id"
         )
     rows["lost"] = _lost(report)
     if not report.missing_complete:
         rows["not known"] = (
-            "further messages may be missing: the store has too many queues to look at all"
+            "more messages may be missing: the store has too many queues to check all of them"
         )
     if report.misnamed:
         shown = [printable(str(one)) for one in report.misnamed[:SHOWN]]
         more = len(report.misnamed) - len(shown)
         rows["misnamed"] = "\n".join(
-            [*shown, *[f"and {more:,} more: --json has them"] * bool(more)]
+            [*shown, *[f"and {more:,} more: --json lists them"] * bool(more)]
         )
     console.print(facts(rows))
-    _print_places(console, "Missing: queues had them, the log has not", report.missing)
+    _print_places(console, "Missing: in the queues, but not in the log", report.missing)
     _print_places(
         console,
-        "Not served: a broker takes them for expired, because of the gap behind them",
+        "Not served: a broker considers them expired, because of the gap behind them",
         report.unserved,
     )
     _print_places(console, "In no queue", report.set_aside)
@@ -68,12 +69,12 @@ def _lost(report: SalvageReport) -> str:
     if report.lost:
         lost.append(f"{human_bytes(report.lost_bytes)} of the log")
     if report.missing_messages:
-        lost.append(f"{counted(report.missing_messages, 'message')} that queues had")
+        lost.append(f"{counted(report.missing_messages, 'message')} of queue entries")
     if report.set_aside_messages:
         places = "place" if report.set_aside_messages == 1 else "places"
         lost.append(f"the {places} of {counted(report.set_aside_messages, 'message')} in queues")
     if report.config_problems:
-        lost.append(f"{counted(len(report.config_problems), 'file')} of config")
+        lost.append(f"{counted(len(report.config_problems), 'file')} of config/")
     return ", ".join(lost) or "nothing"
 
 
@@ -92,4 +93,4 @@ def _print_places(
         table.add_row(place.topic, str(place.queue_id), offsets, *whys[number : number + 1])
     console.print(table)
     if len(places) > SHOWN:
-        console.print(f"... and {len(places) - SHOWN:,} more: --json has them")
+        console.print(f"... and {len(places) - SHOWN:,} more: --json lists them")

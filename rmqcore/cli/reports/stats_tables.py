@@ -43,7 +43,7 @@ def print_stats(console: Console, report: StatsReport, most_rows: int) -> None:
 def _print_list(console: Console, table: ReportTable, more: int) -> None:
     console.print(table)
     if more > 0:
-        console.print(f"... and {more:,} more: --rows N shows more, --json has all of them")
+        console.print(f"... and {more:,} more: --rows N shows more, --json lists all")
 
 
 def _summary(report: StatsReport) -> Table:
@@ -90,7 +90,7 @@ def _print_timeline(console: Console, report: StatsReport) -> None:
     columns = min(console.width, MOST_BARS)
     _, each = merged(values, max(10, columns - 8))
     width = duration(report.timeline_width_ms * each)
-    console.print(f"\nMessages by store time, {width} a column", style=styles.HEAD)
+    console.print(f"\nMessages by store time, {width} per column", style=styles.HEAD)
     for line in bars(values, report.timeline[0].begin_ms, report.timeline_width_ms, columns):
         console.print(line, no_wrap=True, overflow="crop")
 

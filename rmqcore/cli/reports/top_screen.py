@@ -104,10 +104,10 @@ def _head(sample: LiveSample, width: int) -> list[Text]:
     if sample.damaged_ranges:
         ranges = counted(sample.damaged_ranges, "damaged range")
         size = human_bytes(sample.damaged_bytes)
-        lines.append(_line(f"{ranges} of {size}: rmqcore fsck tells more", styles.BAD))
+        lines.append(_line(f"{ranges} of {size}: rmqcore fsck lists them", styles.BAD))
     if sample.restarts:
         lines.append(
-            _line(f"the store was made anew {counted(sample.restarts, 'time')}", styles.DOUBTFUL)
+            _line(f"the store was recreated {counted(sample.restarts, 'time')}", styles.DOUBTFUL)
         )
     lines.append(Text(sparkline(total.history[-width:]), style=styles.PICTURE, no_wrap=True))
     return lines

@@ -33,7 +33,7 @@ ALIASES = {"export": "export-parquet"}
 
 spark_app = typer.Typer(
     name="spark",
-    help="Jobs over whole stores through PySpark. On this machine or on a cluster, over one store or many.",
+    help="Run jobs over many stores with PySpark, here or on a cluster.",
     epilog="`rmqcore spark VERB --help` has an example.",
     subcommand_metavar="VERB ...",
     no_args_is_help=True,

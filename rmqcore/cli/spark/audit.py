@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @spark_verb
 def audit(run: RunOptions, stores: Stores) -> int:
-    """Check lengths, place and CRC of every record.
+    """Check the lengths, offset and CRC of every record.
 
-    The chain from each record to the next is checked, too.
+    The chain from each record to the next is checked too.
 
-    Exit code 2: something is damaged; stderr says where.
+    Exit code 2: the store is damaged; stderr names the ranges.
 
     Example:
       rmqcore spark audit /data/store
@@ -49,7 +49,8 @@ def _print_summary(report: AuditReport) -> None:
     )
     if report.rewalked_files:
         note(
-            f"read again as a whole, as the parts did not fit: {counted(report.rewalked_files, 'file')}"
+            "read again as a whole because their parts did not fit together: "
+            f"{counted(report.rewalked_files, 'file')}"
         )
     if report.damage:
         ranges = sum(found.range_count for _, found in report.damage)

@@ -22,10 +22,10 @@ def compare(
 ) -> int:
     """Compare the CommitLogs of two stores byte by byte.
 
-    They may be a master's and its slave's. Names the ranges of CommitLog offsets in which a store has nothing,
-    damage, or other records.
+    The stores may be a master's and its slave's. Prints the ranges of CommitLog offsets where one store has no
+    bytes, damage, or other records.
 
-    Exit code 2: they differ.
+    Exit code 2: the logs differ.
 
     Example:
       rmqcore spark compare /data/store /data/slave
@@ -41,7 +41,7 @@ def compare(
         return report.exit_code
     seconds = max(report.seconds, 1e-9)
     print_line(
-        f"{human_bytes(report.compared_bytes)} that both have compared in {report.seconds:.1f} s, "
+        f"{human_bytes(report.compared_bytes)} in both compared in {report.seconds:.1f} s, "
         f"{human_bytes(int(report.compared_bytes / seconds))}/s"
     )
     for found in report.differences[:SHOWN]:

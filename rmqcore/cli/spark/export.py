@@ -17,7 +17,7 @@ TargetFileSize = Annotated[
     typer.Option(
         "--target-file-size",
         metavar="BYTES",
-        help="A file of a topic and day with more rows ends at this size: 128m, 1g.",
+        help="Start another file of a topic and day at this size: 128m, 1g.",
     ),
 ]
 
@@ -45,16 +45,16 @@ def export_parquet(
     stores: Stores,
     out: Out,
     topics: arguments.Topics = None,
-    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Leave bodies out.")] = False,
+    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Do not export bodies.")] = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     target_file_size: TargetFileSize = "128m",
     overwrite: arguments.Overwrite = False,
 ) -> int:
     """Write Parquet, by topic and day.
 
-    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet. No file appears under these names before
-    all are written, then DIR/_SUCCESS. After an interruption the same command goes on with the splits that it
-    had finished. Exit code 2: something is damaged; stderr says where.
+    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet. They get these names once all are written;
+    then DIR/_SUCCESS is created. After an interruption, the same command continues with the splits that it had
+    finished. Exit code 2: the store is damaged; stderr names the ranges.
 
     Example:
       rmqcore spark export-parquet /data/store -o /data/parquet

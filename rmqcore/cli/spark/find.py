@@ -25,16 +25,24 @@ def find(
     stores: Stores,
     keys: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="KEY", help="A word of KEYS, or a UNIQ_KEY; several times."),
+        typer.Option(
+            "--key", metavar="KEY", help="A word of KEYS, or a UNIQ_KEY; may be repeated."
+        ),
     ] = None,
     ids: Annotated[
         list[str] | None,
-        typer.Option("--id", metavar="ID", help="A message id, of either kind; several times."),
+        typer.Option(
+            "--id",
+            metavar="ID",
+            help="A message id: the client's or the broker's; may be repeated.",
+        ),
     ] = None,
     topics: arguments.Topics = None,
     use_index: Annotated[
         bool,
-        typer.Option("--use-index", help="Ask the IndexFiles instead of reading the stores."),
+        typer.Option(
+            "--use-index", help="Look the keys up in the IndexFiles instead of reading the logs."
+        ),
     ] = False,
     limit: Annotated[
         int | None,
@@ -43,12 +51,13 @@ def find(
         ),
     ] = None,
     body: Annotated[
-        BodyMode, choice(BodyMode, "--body", help="Bodies as text, base64, SHA-256 or not at all.")
+        BodyMode,
+        choice(BodyMode, "--body", help="How to show bodies: text, base64, SHA-256, or none."),
     ] = BodyMode.text,
 ) -> int:
-    """Show messages by key or id, of all stores.
+    """Find messages by key or id in all stores.
 
-    An offset message id is looked up at its place; for other ids, and keys, the stores are read. With --use-index
+    A broker's message id is looked up at its offset; for other ids, and for keys, the stores are read. With --use-index
     the exit code is 2 if the index has entries of messages that the log lacks.
 
     Example:
@@ -56,7 +65,7 @@ def find(
       rmqcore spark find "/data/*/store" --key order-4711 --topic Orders
     """
     if not keys and not ids:
-        raise typer.BadParameter("give at least one --key or --id", param_hint="--key")
+        raise typer.BadParameter("missing --key or --id: give at least one", param_hint="--key")
     options = run.source_options(stores)
     with run.session("find") as spark:
         from rmqcore.spark import find as find_messages

@@ -19,7 +19,7 @@ Store = Annotated[
     str, typer.Argument(metavar="STORE", help="A store: its root, or a URI.", show_default=False)
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files there that another program made.")
+    bool, typer.Option("--overwrite", help="Also replace files in OUT that another program made.")
 ]
 
 
@@ -33,8 +33,8 @@ def rebuild_consume_queues(
 ) -> int:
     """Build DIR/consumequeue from the CommitLog.
 
-    The bytes are those that `rmqcore rebuild --cq` makes. Nothing appears in DIR before all is built. Exit code
-    2: the log is damaged; stderr says where.
+    The files have the same bytes as those of `rmqcore rebuild --cq`. They appear in DIR once all are built. Exit
+    code 2: the log is damaged; stderr names the ranges.
 
     Example:
       rmqcore spark rebuild-consume-queues /data/store -o /data/rebuilt
@@ -59,8 +59,8 @@ def rebuild_index(
 ) -> int:
     """Build DIR/index from the CommitLog.
 
-    The bytes are those that one process makes. Nothing appears in DIR before all is built. Exit code 2: the log
-    is damaged; stderr says where.
+    The files have the same bytes as if one process had built them. They appear in DIR once all are built. Exit
+    code 2: the log is damaged; stderr names the ranges.
 
     Example:
       rmqcore spark rebuild-index /data/store -o /data/rebuilt

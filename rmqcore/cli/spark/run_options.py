@@ -37,7 +37,7 @@ Out = Annotated[
         "-o",
         "--out",
         metavar="DIR",
-        help="A new or empty folder that all workers see.",
+        help="A new or empty directory that all workers share.",
         show_default=False,
     ),
 ]
@@ -57,14 +57,17 @@ class RunOptions:
     ] = "local[*]"
     conf: Annotated[
         list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; several times."),
+        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
     ] = None
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             metavar="NAME=VALUE",
-            help="An option of the data source (docs/spark.md), such as maxPartitionBytes=64m; several times.",
+            help=(
+                "An option of the data source (docs/spark.md), such as maxPartitionBytes=64m; may "
+                "be repeated."
+            ),
         ),
     ] = None
     log: Annotated[
@@ -72,7 +75,7 @@ class RunOptions:
         typer.Option(
             "--log",
             metavar="FILE",
-            help="Add Spark's own messages to this file.",
+            help="Append Spark's own messages to this file.",
             dir_okay=False,
             show_default="nowhere",
         ),
@@ -132,7 +135,7 @@ class RunOptions:
 
     @property
     def prints_json(self) -> bool:
-        """Whether the answer is printed as a JSON object."""
+        """Return True if the result is printed as a JSON object."""
         return wants_json(self.json)
 
 

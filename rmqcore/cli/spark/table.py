@@ -29,7 +29,7 @@ TableFolder = Annotated[
         "-o",
         "--out",
         metavar="DIR",
-        help="The table's folder, which all workers see; a new or empty one for a new table.",
+        help="The table's directory, which all workers share; new or empty for a new table.",
         show_default=False,
     ),
 ]
@@ -41,20 +41,21 @@ def export_table(
     stores: Stores,
     out: TableFolder,
     format: Annotated[  # noqa: A002
-        Format, choice(Format, "--format", help="Of the table.")
+        Format, choice(Format, "--format", help="Format of the table.")
     ] = Format.parquet,
     topics: arguments.Topics = None,
-    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Leave bodies out.")] = False,
+    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Do not export bodies.")] = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     target_file_size: TargetFileSize = "128m",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin the table anew with this run's rows.")
+        bool, typer.Option("--overwrite", help="Replace the table by this run's rows.")
     ] = False,
 ) -> int:
-    """Add the messages that are new to a table.
+    """Add new messages to a table.
 
-    Run it every hour. The table keeps how far it has each store, and gets rows and that in one commit: each
-    message is there once, whoever was killed. Exit code 2: something is damaged or missing; stderr says where.
+    Run it every hour. The table records how far it has each store, in the same commit as the rows, so each
+    message is in the table once, even if a run is killed. Exit code 2: the store is damaged or incomplete; stderr
+    names the ranges.
 
     Example:
       rmqcore spark export-table /data/store -o /data/table
@@ -89,10 +90,11 @@ def export_table(
             note(f"damaged ranges: {sum(found.range_count for _, found in report.damage)}")
     for broker in report.unfinished:
         note(
-            f"{broker}: the log ends in what is no whole record, which a later run exports when it is"
+            f"{broker}: the log ends in an incomplete record, which a later run exports once it is "
+            "complete"
         )
     for broker in report.not_given:
-        note(f"{broker}: the table has it, and it was not given")
+        note(f"{broker}: the table has messages of this store, but this run did not read it")
     report_damage(found for _, found in report.damage)
     return report.exit_code
 
@@ -101,20 +103,20 @@ def export_table(
 def compact(
     run: RunOptions,
     out: Annotated[
-        str, typer.Argument(metavar="DIR", help="The folder of a table.", show_default=False)
+        str, typer.Argument(metavar="DIR", help="The table's directory.", show_default=False)
     ],
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     target_file_size: TargetFileSize = "128m",
 ) -> int:
     """Rewrite the small files of a table as larger ones.
 
-    It is a Parquet table that export-table made: the same rows, in files of the target size.
+    The table is a Parquet table made by export-table. It keeps the same rows, in files of the target size.
 
     Example:
       rmqcore spark compact /data/table
     """
     if run.option:
-        raise typer.BadParameter("compact reads no store", param_hint="--option")
+        raise typer.BadParameter("compact does not read a store", param_hint="--option")
     target_bytes = file_bytes(target_file_size)
     with run.session("compact") as spark:
         from rmqcore.spark import compact as rewrite

@@ -23,7 +23,7 @@ SHOWN = (
 def topic_stats(run: RunOptions, stores: Stores, topics: arguments.Topics = None) -> int:
     """Count messages by topic and hour.
 
-    Messages, bytes, rates, tags and latency; the hour is that of the store time in UTC. Latency is store time
+    Shows messages, bytes, rates, tags and latency by the hour of the store time in UTC. Latency is store time
     minus born time; median and 99th percentile are within 1.6 %.
 
     Example:

@@ -51,18 +51,18 @@ def storage_options(store: str, storage: Sequence[str] | None) -> dict[str, Any]
         The store is a directory; or a text is not ``NAME=VALUE``.
     """
     if storage and not is_url(store):
-        raise typer.BadParameter(f"{store} is a directory of this machine", param_hint="--storage")
+        raise typer.BadParameter(f"{store} is a local directory", param_hint="--storage")
     return pairs(storage, "--storage") or None
 
 
 def fetching(store: str) -> AbstractContextManager[None]:
-    """Let SIGTERM leave nothing that was fetched from a URL; of a directory nothing is."""
+    """Remove files fetched from a URL when SIGTERM arrives; a local directory needs nothing."""
     return ended_like_ctrl_c() if is_url(store) else nullcontext()
 
 
 @contextmanager
 def ended_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM end the verb the way Ctrl-C does, so that nothing unfinished or fetched is left."""
+    """Make SIGTERM end the verb as Ctrl-C does, so that incomplete and fetched files are removed."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + signal.SIGTERM)

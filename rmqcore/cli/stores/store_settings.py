@@ -56,15 +56,16 @@ def store_settings(
     elif commitlog is None:
         add_dledger_log(paths)
     if not {"commitlog", "consumequeue"} & set(names) and not paths.commitlog.is_dir():
-        raise NotAStoreError(f"{store} holds no commitlog/ or consumequeue/")
+        raise NotAStoreError(f"{store} has neither commitlog/ nor consumequeue/")
     wanted = base or MessageStoreConfig()
     found = config_to_open(paths, wanted) if to_open else found_config(paths, wanted)
     for name in sorted(SIZE_FIELDS & wanted.given):
         given, size = getattr(wanted, name), getattr(found, name)
         if size != given:
             note(
-                f"Warning: the broker.conf has {java_name(name)}={given}, the files of {store} have {size}, which is taken here: "
-                "correct the broker.conf before a broker is started with it"
+                f"Warning: the broker.conf has {java_name(name)}={given}, the files of {store} "
+                f"have {size}, which is used here: correct broker.conf before you start a broker "
+                "with it"
             )
     return paths, found
 

@@ -1,4 +1,4 @@
-"""What people type that is more than an option: patterns, templates, names of topics, and nothing at all.
+"""Typed input beyond options: patterns, templates, topic names, and no arguments at all.
 
 Imports `reports`, `common`, and `rmqcore.cli.names`.
 """

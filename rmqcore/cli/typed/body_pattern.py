@@ -18,16 +18,16 @@ Grep = Annotated[
     typer.Option(
         "--grep",
         metavar="TEXT",
-        help="Only messages with this text in their body, compressed ones unpacked; not in keys, tags or properties. "
-        "Several times: any of them.",
+        help=(
+            "Only messages whose decompressed body contains this text; keys, tags and properties "
+            "are not searched. Repeated: any of the texts."
+        ),
     ),
 ]
 Regexp = Annotated[
-    bool, typer.Option("-E", "--regexp", help="--grep takes a regular expression (Python's).")
+    bool, typer.Option("-E", "--regexp", help="--grep is a regular expression (Python's).")
 ]
-IgnoreCase = Annotated[
-    bool, typer.Option("-i", "--ignore-case", help="--grep takes capitals and small letters alike.")
-]
+IgnoreCase = Annotated[bool, typer.Option("-i", "--ignore-case", help="--grep ignores case.")]
 
 
 class BodyPattern:
@@ -50,7 +50,7 @@ class BodyPattern:
         self._failed: set[int] = set()
         self._hinted = False
         if not all(texts):
-            raise typer.BadParameter("an empty text is in every body", param_hint="--grep")
+            raise typer.BadParameter("an empty text matches every body", param_hint="--grep")
         self._matches: Callable[[bytes], bool]
         if not regexp and not ignore_case:
             plain = [text.encode("utf-8", "surrogateescape") for text in texts]
@@ -67,7 +67,7 @@ class BodyPattern:
         self._matches = found
 
     def __call__(self, view: MessageView) -> bool:
-        """Whether a message matches."""
+        """Return True if a message matches."""
         try:
             return self._matches(view.decompress())
         except CompressionError as error:
@@ -98,12 +98,12 @@ def body_pattern(
     if not texts:
         if regexp or ignore_case:
             raise typer.BadParameter(
-                "this is for --grep", param_hint="--regexp" if regexp else "--ignore-case"
+                "only --grep uses this", param_hint="--regexp" if regexp else "--ignore-case"
             )
         return None
     if kind in BINARY:
         raise typer.BadParameter(
-            f"{kind} is written in columns, without a look at bodies: use table, jsonl or csv",
+            f"{kind} is written by column without looking into bodies: use table, jsonl or csv",
             param_hint="--grep",
         )
     return BodyPattern(texts, regexp=regexp, ignore_case=ignore_case)
@@ -114,5 +114,5 @@ def _compiled(text: str, ignore_case: bool) -> re.Pattern[str]:
         return re.compile(text, re.IGNORECASE if ignore_case else 0)
     except (re.error, OverflowError, RecursionError) as error:
         raise typer.BadParameter(
-            f"{text!r} is no regular expression: {error}", param_hint="--grep"
+            f"{text!r} is not a regular expression: {error}", param_hint="--grep"
         ) from error

@@ -57,7 +57,7 @@ def tell(reader: StoreReader) -> int:
     }
     console = terminal_console()
     console.print(facts(rows))
-    console.print("\nTo begin with:")
+    console.print("\nTo start with:")
     console.print(facts(_next(found)))
     console.print("\n`rmqcore --help` lists all verbs.")
     return OK
@@ -74,18 +74,18 @@ def _state(paths: StorePaths, found: StoreInfo) -> str:
     try:
         holder = lock_holder(paths.lock)
     except (StoreError, OSError) as error:
-        return f"not known whether it is in use: {printable(str(error))}"
+        return f"cannot tell whether it is in use: {printable(str(error))}"
     if holder is not None:
         return f"in use by {f'process {holder}' if holder else 'another process'}"
     if found.abort:
-        return "not in use, and not cleanly closed"
+        return "not in use, but not cleanly closed"
     return "cleanly closed"
 
 
 def _next(found: StoreInfo) -> dict[str, str]:
-    last = "what is wrong with it" if found.abort else "whether all of it is sound"
+    last = "find out what is wrong with it" if found.abort else "check all of it"
     return {
-        "rmqcore tail .": "the newest messages",
-        "rmqcore stats .": "messages by topic, and how far consumer groups are behind",
+        "rmqcore tail .": "show the newest messages",
+        "rmqcore stats .": "count messages by topic, and the lag of consumer groups",
         "rmqcore doctor ." if found.abort else "rmqcore fsck .": last,
     }

@@ -34,8 +34,11 @@ FormatOrTemplate = Annotated[
     typer.Option(
         "--format",
         metavar="|".join((*RowFormat, "TEMPLATE")),
-        help="Output format; or a line for each message, such as '{topic} {queue_id} {keys} {body}': "
-        "names of JSON Lines, store_time, born_time, body_size and properties[NAME], with \\n and \\t.",
+        help=(
+            "Output format, or a template for one line per message, such as '{topic} {queue_id} "
+            "{keys} {body}'; names are those of JSON Lines, store_time, born_time, body_size and "
+            "properties[NAME]; \\n and \\t work."
+        ),
         show_default="table on a terminal, else jsonl",
         autocompletion=lambda: [*RowFormat],
     ),
@@ -143,13 +146,11 @@ def _getter(name: str, bodies: Bodies) -> Callable[[MessageView], Any]:
 def _check(text: str, name: str, spec: str, conversion: str | None) -> None:
     if name not in NAMES and not _PROPERTY.fullmatch(name):
         meant = did_you_mean(name, NAMES, shown=repr)
-        raise _bad(f"{text!r}: no field is called {name!r}{meant}; fields are {', '.join(NAMES)}")
+        raise _bad(f"{text!r}: unknown field {name!r}{meant}; fields are {', '.join(NAMES)}")
     if conversion is not None:
-        raise _bad(
-            f"{text!r}: {{{name}!{conversion}}} makes no sense here: leave out !{conversion}"
-        )
+        raise _bad(f"{text!r}: {{{name}!{conversion}}} is not supported: omit !{conversion}")
     if "{" in spec or re.search(r"\d{5}", spec):
-        raise _bad(f"{text!r}: a width is a number below 10000, not {spec}")
+        raise _bad(f"{text!r}: expected a width below 10000, got {spec}")
     try:
         format("" if name in _TEXTS or "[" in name else 0, spec)
     except (ValueError, MemoryError, OverflowError) as error:
@@ -159,7 +160,7 @@ def _check(text: str, name: str, spec: str, conversion: str | None) -> None:
 def _unescaped(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         if match[1] not in _ESCAPES:
-            raise ValueError(f"\\{match[1]} stands for nothing; there are \\n \\t \\r \\0 and \\\\")
+            raise ValueError(f"\\{match[1]} is not an escape; known are \\n \\t \\r \\0 and \\\\")
         return _ESCAPES[match[1]]
 
     return re.sub(r"\\(.?)", replace, text, flags=re.DOTALL)

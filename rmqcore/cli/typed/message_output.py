@@ -22,7 +22,7 @@ from rmqcore.shown.body_text import Stored
 
 @dataclass(frozen=True, slots=True)
 class MessageOutput:
-    """What was asked for.
+    """Options of the output of messages.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class MessageOutput:
 
     @property
     def styled(self) -> bool:
-        """Whether it is for people: `open_output` must know."""
+        """True if the output is a table or template for people; `open_output` needs it."""
         return self.template is not None or self.kind == RowFormat.table
 
     def bodies(

@@ -38,5 +38,5 @@ def _say(reader: StoreReader, what: str, conditions: list[str], part: str) -> No
     hint = f"`{shlex.join(['rmqcore', 'cat', store, *conditions])}` reads the whole log instead"
     if not isinstance(reader.path, StoreUrl):
         words = ["rmqcore", "rebuild", store, part, "--out", f"{store}.rebuilt"]
-        hint += f"; `{shlex.join(words)}` makes what is missing"
+        hint += f"; `{shlex.join(words)}` creates the missing parts"
     say(f"{store} has {what}", hint)

@@ -33,17 +33,22 @@ def backup(
         Path,
         typer.Argument(
             metavar="DEST",
-            help="A new or empty directory, or that of an earlier backup of this store.",
+            help="A new or empty directory, or an earlier backup of this store.",
             show_default=False,
             parser=arguments.local_path,
         ),
     ],
-    no_check: Annotated[bool, typer.Option("--no-check", help="No fsck of the copy.")] = False,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not run fsck on the copy.")
+    ] = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep what the store's cleaner has deleted.")
+        bool, typer.Option("--keep", help="Keep files in the backup that the store has deleted.")
     ] = False,
     no_hard_links: Annotated[
-        bool, typer.Option("--no-hard-links", help="Copy also files that never change again.")
+        bool,
+        typer.Option(
+            "--no-hard-links", help="Copy full CommitLog files too, instead of linking them."
+        ),
     ] = False,
     limit: Annotated[
         int | None,
@@ -51,7 +56,7 @@ def backup(
             "--limit",
             metavar="MIB",
             parser=_mebibytes,
-            help="Read so many MiB a second.",
+            help="Limit reading to N MiB per second.",
         ),
     ] = None,
     config: arguments.BrokerConf = None,
@@ -60,12 +65,12 @@ def backup(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Copy a store that may be in use; again, only what is new.
+    """Copy a store in use; later runs copy only new data.
 
-    The store is only read, and its lock is not taken. DEST is then a store of its own, cleanly
-    closed: it has every message before the watermark. To restore, copy DEST back.
+    The store is only read, and its lock is not taken. DEST becomes a separate, cleanly closed store with every
+    message before the watermark. To restore, copy DEST back.
 
-    Exit code 2: fsck finds damage in the copy, or the copy is as after a crash.
+    Exit code 2: fsck found damage in the copy, or the copy was not cleanly closed.
 
     Example:
       rmqcore backup /data/store /data/backup
@@ -87,7 +92,10 @@ def backup(
                 progress=progress,
             )
     except TargetNotEmptyError as error:
-        error.hint = "DEST is an empty or new folder, or that of an earlier backup of this store; nothing was changed"
+        error.hint = (
+            "DEST must be a new or empty directory, or an earlier backup of this store; nothing "
+            "was changed"
+        )
         raise
     if wants_json(json):
         print_json(report.as_dict())
@@ -115,10 +123,10 @@ def _print_table(report: BackupReport) -> None:
     terminal_console().print(facts(rows))
     if report.state_reason:
         note(report.state_reason)
-    _note_list("deleted by the store's cleaner meanwhile, and left out", report.deleted_meanwhile)
-    _note_list("not whole in the store", report.torn)
+    _note_list("deleted by the store during the backup, and not copied", report.deleted_meanwhile)
+    _note_list("incomplete in the store", report.torn)
     _note_list("not copied", report.skipped)
-    _note_list("not readable, and zeros in the copy", report.unreadable)
+    _note_list("unreadable; zeros in the copy", report.unreadable)
 
 
 def _way(way: Way) -> str:
@@ -133,7 +141,8 @@ def _verdict(report: BackupReport) -> str:
     whose = "the store has the same damage"
     if not report.fsck["in_source"]:
         whose = (
-            "the store does not have these errors, so backup.json says damaged; see `rmqcore fsck`"
+            "the store does not have these errors, so backup.json marks the backup as damaged; "
+            "see `rmqcore fsck`"
         )
     return f"damaged: {whose}"
 

@@ -55,7 +55,8 @@ Limit = Annotated[
     ),
 ]
 Blanks = Annotated[
-    bool, typer.Option("--blank", help="Also show the BLANK records that end full files.")
+    bool,
+    typer.Option("--blank", help="Also show BLANK records, the padding at the end of full files."),
 ]
 
 
@@ -95,10 +96,10 @@ def cat(
 ) -> int:
     """Print messages in the order in which they are stored.
 
-    All filters that are given must hold. Damage is skipped and listed on stderr; the exit code is 2 then.
-    For a topic that the store does not have it is 1.
+    A message must match all filters. Damage is skipped and listed on stderr, and the exit code is 2. For an
+    unknown topic the exit code is 1.
 
-    Tables and templates show compressed bodies unpacked, the other formats as they are stored.
+    Tables and templates show decompressed bodies, the other formats show them as stored.
 
     Example:
       rmqcore cat /data/store --topic Orders --key ORDER_1
@@ -113,7 +114,8 @@ def cat(
     kind = output.kind
     if blank and (output.template or kind not in (RowFormat.table, RowFormat.jsonl)):
         raise typer.BadParameter(
-            f"{'a template' if output.template else kind} has no BLANK records: use table or jsonl",
+            f"{'a template' if output.template else kind} cannot show BLANK records: use table or "
+            "jsonl",
             param_hint="--blank",
         )
     refuse_text_in_columns(kind, body, decompress=decompress)

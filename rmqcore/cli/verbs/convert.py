@@ -25,7 +25,7 @@ def convert(
     store: arguments.Store,
     out: arguments.NewStore,
     queues: Annotated[
-        str, typer.Option("--queues", metavar="KIND", help="What OUT keeps its queues in: file.")
+        str, typer.Option("--queues", metavar="KIND", help="How OUT stores its queues: file.")
     ] = "file",
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
@@ -33,13 +33,12 @@ def convert(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Make queue files of a store with RocksDB queues.
+    """Convert a store with RocksDB queues to one with queue files.
 
-    STORE is only read, and must not be in use. OUT has the same log, so messages keep their ids and
-    offsets, and each queue begins and ends where it does in STORE. A broker uses OUT with
-    storeType=default.
+    STORE is only read, and must not be in use. OUT has the same log, so messages keep their ids and offsets, and
+    each queue keeps its start and end. A broker uses OUT with storeType=default.
 
-    Exit code 2: a queue of OUT begins or ends elsewhere, or a part of STORE could not be read.
+    Exit code 2: a queue of OUT starts or ends elsewhere, or a part of STORE could not be read.
 
     Example:
       rmqcore convert /data/store /data/converted --queues file
@@ -66,7 +65,8 @@ def convert(
         )
     if report.missing_entries:
         note(
-            f"the database lacks {counted(report.missing_entries, 'entry')}: OUT has fillers in their places"
+            f"the database lacks {counted(report.missing_entries, 'entry')}: OUT has fillers in "
+            "their place"
         )
     for place in report.unreadable[:SHOWN]:
         note(f"unreadable: {place}")
@@ -84,7 +84,9 @@ def _print_table(console: Console, report: ConvertReport) -> None:
         "queues": f"{report.queues:,} with {counted(report.queue_entries, 'entry')}",
     }
     if report.idle_queues:
-        rows["without entries"] = f"{counted(report.idle_queues, 'queue')}, whose ends were kept"
+        rows["without entries"] = (
+            f"{counted(report.idle_queues, 'queue')}, with their end offsets kept"
+        )
     if report.kept:
         rows["copied as is"] = printable(", ".join(report.kept))
     if report.left_behind:

@@ -52,7 +52,7 @@ def diff(
         ),
     ],
     no_queues: Annotated[
-        bool, typer.Option("--no-queues", help="Compare the CommitLogs alone.")
+        bool, typer.Option("--no-queues", help="Only compare the CommitLogs.")
     ] = False,
     commitlog: arguments.CommitLog = None,
     commitlog_b: Annotated[
@@ -71,11 +71,10 @@ def diff(
 ) -> int:
     """Compare two stores, such as a master's and its slave's.
 
-    Logs are compared byte by byte, queues by entry. Names the ranges of CommitLog offsets that only one store
-    has, or in which they differ, with the records there, and the queues of which one store has more messages
-    than the other.
+    Logs are compared byte by byte, queues by entry. Prints the ranges of CommitLog offsets that only one store
+    has or that differ, with their first records, and the queues in which one store has more messages.
 
-    Exit code 2: they differ, or one lacks messages of its log that its queues, index or checkpoint know.
+    Exit code 2: they differ, or a log lacks messages that its queues, index or checkpoint name.
 
     Example:
       rmqcore diff /data/store /data/slave
@@ -99,7 +98,7 @@ def diff(
         _print_tables(terminal_console(wide=wide), report, with_queues=not no_queues)
     for name, missing in (("A", report.missing_a), ("B", report.missing_b)):
         if missing:
-            note(f"the log of {name} lacks messages that {name} knows:")
+            note(f"the log of {name} lacks messages of {name}:")
             report_damage(missing)
     return report.exit_code
 
@@ -109,7 +108,7 @@ def _print_tables(console: Console, report: DiffReport, *, with_queues: bool) ->
     rows = {
         "A": f"{printable(report.a)}, log {report.min_phy_offset_a} to {report.max_phy_offset_a}",
         "B": f"{printable(report.b)}, log {report.min_phy_offset_b} to {report.max_phy_offset_b}",
-        "compared": f"{human_bytes(report.compared_bytes)} that both have, {rate}/s",
+        "compared": f"{human_bytes(report.compared_bytes)} in both, {rate}/s",
         "log": f"{counted(report.difference_count, 'range')} of different bytes, {human_bytes(report.differing_bytes)}"
         if report.difference_count
         else "no difference",

@@ -18,7 +18,9 @@ def doctor(
     store: arguments.Store,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Also compare everything with everything, as fsck does."),
+        typer.Option(
+            "--thorough", help="Also compare log, queues and index completely, as fsck does."
+        ),
     ] = False,
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
@@ -27,14 +29,14 @@ def doctor(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Name what is wrong with a store, and the safe next step.
+    """List the problems of a store, with the safe next step.
 
-    Also its cause, the evidence, and the command to type. It only reads, and takes seconds: names, sizes, both
-    ends of files, checkpoint, configuration, disk. The commands that it names change nothing, or keep what they
-    replace.
+    Each problem has its cause, the evidence and a command. doctor only reads, for seconds: names, sizes, both
+    ends of files, checkpoint, configuration and disk. The commands that it prints change nothing, or keep the
+    files that they replace.
 
-    Exit code 0: healthy, perhaps with warnings. 2: messages are lost or cannot be fetched, or a broker
-    does not start or take messages.
+    Exit code 0: no errors, perhaps warnings. 2: messages are lost or cannot be fetched, or a broker does not
+    start or refuses messages.
 
     Example:
       rmqcore doctor /data/store

@@ -44,7 +44,7 @@ def export(
             "-o",
             "--out",
             metavar="DIR",
-            help="A new or empty folder.",
+            help="A new or empty directory.",
             parser=arguments.local_folder,
             show_default=False,
         ),
@@ -65,7 +65,7 @@ def export(
         choice(
             BodyMode,
             "--body",
-            help="Bodies in CSV and JSON Lines; Parquet has the stored bytes, or none.",
+            help="How to write bodies to CSV and JSON Lines; Parquet holds them as stored, or none.",
             show_default="text",
         ),
     ] = None,
@@ -83,10 +83,10 @@ def export(
 ) -> int:
     """Write Parquet, CSV or JSON Lines, by topic and day.
 
-    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet (or .csv, .jsonl).
-    Spark, pyarrow, DuckDB and Polars read DIR as one table with a column topic, partitioned by topic_dir and UTC day.
-    No file appears in it before all are written. Damage is skipped and listed; the exit code is 2
-    then. For a topic that the store does not have it is 1.
+    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet (or .csv, .jsonl). Spark, pyarrow, DuckDB and
+    Polars read DIR as one table with a column topic, partitioned by topic_dir and UTC day. The files appear in
+    DIR once all are written. Damage is skipped and listed, and the exit code is 2. For an unknown topic the exit
+    code is 1.
 
     Example:
       rmqcore export /data/store --format parquet -o /data/parquet
@@ -95,7 +95,8 @@ def export(
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
     if file_format == PartFormat.parquet and body not in (None, BodyMode.none):
         raise typer.BadParameter(
-            "Parquet holds bodies as they are stored, or none", param_hint="--body"
+            "Parquet holds bodies only as stored: omit this option, or use --body none",
+            param_hint="--body",
         )
     refuse_csv_safe(file_format.value, csv_safe)
     if file_format == PartFormat.parquet:
@@ -124,11 +125,11 @@ def export(
         else:
             _print_summary(report)
         if report.shortened_bodies:
+            places = ", ".join(map(str, report.shortened_at))
+            more = " ..." if report.shortened_bodies > len(report.shortened_at) else ""
             note(
-                f"{counted(report.shortened_bodies, 'body')} shortened to "
-                f"{report.max_body} bytes (--max-body writes more), of the messages at "
-                f"{', '.join(map(str, report.shortened_at))}"
-                f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
+                f"{counted(report.shortened_bodies, 'body')} shortened to {report.max_body} bytes "
+                f"(raise it with --max-body), of the messages at {places}{more}"
             )
         if report.wrapped:
             note(

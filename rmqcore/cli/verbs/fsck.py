@@ -42,7 +42,7 @@ def fsck(
             "--max-findings",
             metavar="N",
             parser=arguments.count_option,
-            help="Keep N findings of each kind; all are counted.",
+            help="List at most N findings of each kind; all are counted.",
         ),
     ] = 1000,
     commitlog: arguments.CommitLog = None,
@@ -55,9 +55,9 @@ def fsck(
 ) -> int:
     """Check every record, queue entry and index entry.
 
-    Each is checked against the others; nothing is written. Exit code 0: sound, also when the store is in use or
-    a broker start would finish what an unclean exit left. 2: damaged. Piped, each finding is a line of JSON,
-    and the last line is the summary.
+    Log, queues and index are compared with each other; nothing is written. Exit code 0: sound, or a broker start
+    would complete the work of an unclean exit, or the store is in use. 2: damaged. In a pipe each finding is a
+    line of JSON, and the last line is the summary.
 
     Example:
       rmqcore fsck /data/store
@@ -138,7 +138,7 @@ def _print_group(
         for number, line in enumerate(folded(text, console.width - 4, inside=True)):
             console.print(f"{'    ' if number else '  '}{line}", soft_wrap=True)
     if count > SHOWN_A_KIND:
-        console.print(f"  ... and {count - min(SHOWN_A_KIND, len(kept))} more, see --json")
+        console.print(f"  ... and {count - min(SHOWN_A_KIND, len(kept))} more: --json lists them")
 
 
 def _print_loss(console: Console, report: FsckReport) -> None:

@@ -34,7 +34,7 @@ def get(
             "--offset",
             metavar="N",
             parser=arguments.offset_option,
-            help="Queue offset to begin at.",
+            help="Queue offset to start at.",
         ),
     ],
     max_messages: Annotated[
@@ -48,7 +48,7 @@ def get(
         typer.Option(
             "--tags",
             metavar="EXPR",
-            help="Only these tags: 'TagA || TagB', as a consumer subscribes.",
+            help="Only these tags, as in a consumer's subscription: 'TagA || TagB'.",
         ),
     ] = None,
     body: arguments.Body = None,
@@ -65,11 +65,11 @@ def get(
     wide: Wide = False,
     columns: Columns = None,
 ) -> int:
-    """Print messages of a queue from an offset on.
+    """Print messages of a queue, starting at an offset.
 
-    They are those that a broker would answer a consumer. The status (FOUND, OFFSET_OVERFLOW_ONE ...) and the
-    next offset go to stderr, or into the object of --json. For a topic that the store does not have, or in a
-    store without queues, the exit code is 1; it is 2 if the queue has entries of messages that the log lacks.
+    The messages are those that a broker would return to a consumer. The status (FOUND, OFFSET_OVERFLOW_ONE ...)
+    and the next offset go to stderr, or into the object of --json. For an unknown topic, or in a store without
+    queues, the exit code is 1; it is 2 if the queue has entries of messages that the log lacks.
 
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10

@@ -53,11 +53,11 @@ def info(
     json: arguments.Json = False,
     wide: Wide = False,
 ) -> int:
-    """Show sizes, offsets, times, queues and index files of a store.
+    """Show sizes, offsets, times, queues and index files.
 
-    Also checkpoint and abort file. Piped, it is one line of JSON with all of it. The exit code is 2 if queues, index
-    or checkpoint know messages that the log does not have, for files of no bytes at the start of the log, and for parts
-    that cannot be read.
+    Also shows checkpoint and abort file. In a pipe it prints one line of JSON. The exit code is 2 if queues, index or
+    checkpoint name messages that the log lacks, if files at the start of the log have no bytes, or if parts of the store
+    cannot be read.
 
     Example:
       rmqcore info /data/store
@@ -133,7 +133,7 @@ def _print_tables(
         console.print(_index_files(index_files))
     for what, more in (("queues", more_queues), ("index files", len(index_files) - MAX_ROWS)):
         if more > 0:
-            console.print(f"... and {more} more {what}: --json has all of them")
+            console.print(f"... and {more} more {what}: --json lists them")
 
 
 def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
@@ -154,7 +154,7 @@ def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
     rows |= {
         "consume queues": (f"{_counts(found)}, {human_bytes(found.consumequeue_bytes)} on disk"),
         "index": f"{counted(found.index_file_count, 'file')}, {human_bytes(found.index_bytes)} on disk",
-        "abort file": "there: in use, or not cleanly closed"
+        "abort file": "exists: in use, or not cleanly closed"
         if found.abort
         else "none: cleanly closed",
         "checkpoint": _checkpoint(found),
@@ -167,7 +167,7 @@ def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
 def _counts(found: StoreInfo) -> str:
     if found.queue_count is None or found.topic_count is None:
         return QUEUES_NOT_READ
-    return f"{found.queue_count:,} of {counted(found.topic_count, 'topic')}"
+    return f"{found.queue_count:,} in {counted(found.topic_count, 'topic')}"
 
 
 def _checkpoint(found: StoreInfo) -> str:

@@ -26,7 +26,7 @@ def lookup(
         str,
         typer.Argument(
             metavar="ID_OR_OFFSET",
-            help="Offset message id (32 or 56 hex digits) or CommitLog offset.",
+            help="The broker's message id (32 or 56 hex digits) or a CommitLog offset.",
         ),
     ],
     body: arguments.Body = None,
@@ -43,9 +43,9 @@ def lookup(
 ) -> int:
     """Print the message with this id, or at this CommitLog offset.
 
-    The id is that of the broker, the offset message id; the CommitLog offset is that at which the record
-    starts. The exit code is 1 when there is no such message, and 2 when the log lacks messages at its end, so that
-    the message may be among them.
+    The id is the broker's message id, which has 32 or 56 hex digits. A record must start at the CommitLog offset.
+    The exit code is 1 if there is no such message, and 2 if the log lacks messages at its end, so that the
+    message may be one of them.
 
     Example:
       rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C
@@ -78,7 +78,7 @@ def lookup(
             return DAMAGED
         if by_id:
             say(
-                f"no message with the offset message id {id_or_offset}",
+                f"no message has the broker's message id {id_or_offset}",
                 f"if this is the client's id (UNIQ_KEY): rmqcore query {store} --topic TOPIC --key {id_or_offset}",
             )
         else:

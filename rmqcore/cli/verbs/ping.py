@@ -23,8 +23,11 @@ _seconds = number(
     f"a number of seconds from {LEAST_SECONDS} to {MOST_SECONDS}",
 )
 _HINTS = {
-    "full": "delete what else is on the disk, or let less be kept: fileReservedTime in broker.conf",
-    "failed": "look at the broker's log and at the disk, then start the broker again",
+    "full": (
+        "delete other files on the disk, or keep messages for a shorter time: fileReservedTime in "
+        "broker.conf"
+    ),
+    "failed": "check the broker's log and the disk, then restart the broker",
 }
 
 
@@ -44,10 +47,11 @@ def ping(
     ] = 3.0,
     json: arguments.Json = False,
 ) -> int:
-    """Ask a broker or a name server whether it is up and ready.
+    """Check that a broker or name server is up and ready.
 
-    Shows its role, name, version, the state of the store and the round trip. The exit code is 0 if it is ready, 1 if
-    it was not reached, did not answer in time, or its store takes no messages. Java's brokers can be asked too.
+    Shows its role, name, version, the state of its store and the round-trip time. The exit code is 0 if it is
+    ready, and 1 if it cannot be reached, does not respond in time, or its store refuses messages. It also works
+    with Java's brokers.
 
     Example:
       rmqcore ping 127.0.0.1:10911
@@ -70,8 +74,8 @@ def ping(
         return OK
     why = f" ({found.reason})" if found.reason else ""
     say(
-        f"{address} takes no messages: its store is {found.store}{why}",
-        _HINTS.get(found.store or "", "look at the broker's log"),
+        f"{address} refuses messages: its store is {found.store}{why}",
+        _HINTS.get(found.store or "", "see the broker's log"),
     )
     return FAILED
 

@@ -49,7 +49,9 @@ def query(
     ] = 32,
     index_type: Annotated[
         IndexType | None,
-        choice(IndexType, "--index-type", help="T: --key is a tag (indexed since 5.4.0)."),
+        choice(
+            IndexType, "--index-type", help="T: --key is a tag (RocketMQ indexes tags since 5.4.0)."
+        ),
     ] = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
@@ -65,11 +67,11 @@ def query(
     wide: Wide = False,
     columns: Columns = None,
 ) -> int:
-    """Print the newest messages with a key, as the index finds them.
+    """Print the newest messages with a key, found by the index.
 
-    For a topic that the store does not have, or without an index, the exit code is 1. When the index is damaged,
-    `rmqcore cat STORE --key KEY` finds the same by reading everything. An entry whose record is not in the log is
-    named on stderr; the exit code is 2 unless the log's old files were deleted since.
+    For an unknown topic, or without an index, the exit code is 1. If the index is damaged,
+    `rmqcore cat STORE --key KEY` finds the same messages by reading the log. An index entry whose record is not in
+    the log is named on stderr; the exit code is then 2, unless the log's old files were deleted since.
 
     Example:
       rmqcore query /data/store --topic Orders --key ORDER_1 --limit 5

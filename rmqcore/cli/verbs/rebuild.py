@@ -31,13 +31,13 @@ def rebuild(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="A new or empty folder.",
+            help="A new or empty directory.",
             show_default="STORE/rebuilt",
             parser=arguments.local_folder,
         ),
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Put the new folders in the place of the old.")
+        bool, typer.Option("--apply", help="Replace the old directories by the new ones.")
     ] = False,
     drop: arguments.Drop = None,
     config: arguments.BrokerConf = None,
@@ -46,14 +46,14 @@ def rebuild(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Build consumequeue/ and index/ anew from the commitlog.
+    """Build consumequeue/ and index/ from the commitlog.
 
-    The store may be in use or broken. With --apply nobody else may use it: it is recovered first if
-    it was not cleanly closed, then the new folders take the places of the old ones. If the old ones know
-    more they stay, and the error says how many entries would be lost; --drop N agrees to lose N.
+    The store may be in use or damaged. With --apply it must not be in use: it is recovered first if it was not
+    cleanly closed, then the new directories replace the old ones. If the old ones have entries that cannot be
+    rebuilt, nothing is replaced, and the error names their number N; --drop N accepts the loss.
 
-    Exit code 2: the log is damaged, or messages are in no queue; the report says which. Queues keep their
-    offsets all the same. Also: the old folders know more, or hold files of another program.
+    Exit code 2: the log is damaged or messages are in no queue, as the report lists; or the old directories have
+    entries that cannot be rebuilt, or files of another program. Queue offsets do not change in any case.
 
     Example:
       rmqcore rebuild /data/store --out /data/rebuilt
@@ -81,7 +81,7 @@ def rebuild(
                 progress=progress,
             )
     except TargetNotEmptyError as error:
-        error.hint = "--out DIR names another folder, an empty or new one; nothing was changed"
+        error.hint = "choose a new or empty directory with --out DIR; nothing was changed"
         raise
     fields = {**report.as_dict(), "applied": apply}
     if wants_json(json):

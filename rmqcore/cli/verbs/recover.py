@@ -43,10 +43,10 @@ from rmqcore.opening import open_by_mode
 def recover(
     store: arguments.Store,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Recover the store, and leave it cleanly closed.")
+        bool, typer.Option("--apply", help="Recover the store and close it cleanly.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="With --apply on a terminal: do not ask first.")
+        bool, typer.Option("--yes", help="With --apply on a terminal: do not ask for confirmation.")
     ] = False,
     deep: Annotated[
         bool,
@@ -60,18 +60,18 @@ def recover(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Show what opening the store will do to it; do it with --apply.
+    """Show what opening the store would change; --apply recovers it.
 
-    Where the log ends and why, what is cut, and what queues and index get again: by an open of rmqcore, which
-    keeps what RocketMQ's start keeps, and sometimes more. Without --apply nothing is written. On a terminal
-    --apply shows what it will do and asks first, unless --yes is given. In a script it does not ask: if queue
-    entries would be lost it changes nothing, and --drop N agrees to lose N. What it cuts from the log is kept
-    in STORE/cut. With --deep all queues and the whole index are compared with the log: that finds what an exit,
-    clean or not, does not tell of, and takes about as long as building them.
+    Shows where the log ends and why, the bytes that would be cut, and the corrections of queues and index.
+    rmqcore keeps everything that RocketMQ's start keeps, and sometimes more. Without --apply nothing is written.
+    On a terminal --apply shows the plan and asks for confirmation, unless --yes is given. In a script, if queue
+    entries would be lost, nothing is changed; --drop N accepts the loss of N entries. Bytes cut from the log are
+    kept in STORE/cut. --deep compares all queues and the whole index with the log: it finds damage that other
+    opens do not look for, and takes about as long as rebuild.
 
-    Exit code 0: nothing is lost. 1: the answer was no. 2: bytes of the log or entries of queues will be
-    cut, messages are missing or will be in no queue, or records name another queue than the entry that leads
-    to them; with --apply: entries were cut, or the same of messages that are there still.
+    Exit code 0: nothing is lost. 1: you declined. 2: bytes of the log or queue entries would be cut, messages are
+    missing or would be in no queue, or a queue entry points to a record of another queue. With --apply: entries
+    were cut, or messages are still missing or in no queue.
 
     Example:
       rmqcore recover /data/store
@@ -109,8 +109,9 @@ def _broker_differs(settings: MessageStoreConfig) -> str | None:
     if not settings.duplication_enable:
         return None
     return (
-        "with duplicationEnable=true RocketMQ counts no record whose properties lack DUP_INFO: its start ends the log at the "
-        "first one that it reads, and cuts the queues there"
+        "with duplicationEnable=true RocketMQ rejects records without the property DUP_INFO: when "
+        "it starts, it ends the log at the first such record that it reads, and cuts the queues "
+        "there"
     )
 
 
@@ -124,7 +125,7 @@ def _preview(
 
 
 def _asks(kind: ReportFormat | None, paths: StorePaths, *, yes: bool) -> bool:
-    """Whether a person is there to be asked, and has not said yes; a store in use is not asked about: it is refused."""
+    """Return True if a person is there to be asked, and has not said yes; a store in use is not asked about: it is refused."""
     if yes or kind != ReportFormat.table or not stdout_is_terminal():
         return False
     return sys.stdin is not None and sys.stdin.isatty() and lock_holder(paths.lock) is None
@@ -171,7 +172,9 @@ def _note_holder(store: object, paths: StorePaths) -> bool:
     holder = lock_holder(paths.lock)
     if holder is not None:
         who = f"process {holder}" if holder else "another process"
-        note(f"{store} is in use by {who}: this is what would happen if that died now")
+        note(
+            f"{store} is in use by {who}: the plan shows what would happen if that process died now"
+        )
     return holder is not None
 
 
@@ -190,7 +193,7 @@ def _plan_rows(
 ) -> dict[str, str]:
     rows = {"last exit": "clean" if plan.clean_exit else "not clean: the abort file is there"}
     if plan.distrust:
-        rows["last exit"] = f"there is no abort file, but {plan.distrust}"
+        rows["last exit"] = f"the abort file is missing, but {plan.distrust}"
     if plan.scan is None or plan.start is None:
         rows["log"] = "there is no CommitLog file"
     else:
@@ -215,7 +218,7 @@ def _plan_rows(
     if plan.cut_bytes:
         rows["drops"] = dropped.text()
     if plan.cut.unused:
-        rows["will delete"] = f"{counted(len(plan.cut.unused), 'file')} made ahead, without content"
+        rows["will delete"] = f"{counted(len(plan.cut.unused), 'file')} preallocated and unused"
     rows["compared"] = (
         f"{counted(plan.comparison.compared_records, 'record')} with the queue entries"
     )
@@ -234,7 +237,9 @@ def _plan_rows(
         rows["misnamed"] = _misnamed_row(plan.comparison.misnamed)
         stay = plan.comparison.keeps_misnamed
         rows["misnamed"] += (
-            "\nthese entries stay" if stay else "\nthose at the end of a queue go, the others stay"
+            "\nthese entries are kept"
+            if stay
+            else "\nentries at the end of a queue are removed, the others are kept"
         )
     if plan.warnings:
         rows["warning"] = "\n".join(plan.warnings)
@@ -251,7 +256,7 @@ def _plan_rows(
 
 def _aside_row(found: InNoQueue) -> str:
     """Messages whose place another message has, by queue."""
-    lines = [f"{counted(found.count, 'message')}: another message has the place that they name"]
+    lines = [f"{counted(found.count, 'message')}: another message has their queue offset"]
     lines += [
         f"{printable(one.topic)} {one.queue_id}: {one.first_queue_offset} to {one.last_queue_offset}"
         f" (CommitLog offsets {one.first_phy_offset} to {one.last_phy_offset})"
@@ -275,7 +280,7 @@ def _index_row(index: IndexReport) -> str:
     if index.damage is not None:
         parts.append(index.damage)
     if index.removed_files:
-        parts.append(f"{counted(len(index.removed_files), 'file')} to be made again")
+        parts.append(f"{counted(len(index.removed_files), 'file')} to be rebuilt")
     return "\n".join(parts)
 
 

@@ -25,7 +25,7 @@ _horizon = number(
 )
 _rate = number(
     lambda rate: 0 <= rate <= MOST_BYTES_PER_SECOND,
-    f"a number of bytes a second from 0 to {MOST_BYTES_PER_SECOND}",
+    f"a number of bytes per second from 0 to {MOST_BYTES_PER_SECOND}",
 )
 
 
@@ -36,7 +36,7 @@ def retention(
         typer.Option(
             "--what-if",
             metavar="NAME=VALUE",
-            help="Also with this setting, by RocketMQ's name; several times.",
+            help="Also predict with this setting, by RocketMQ's name; may be repeated.",
         ),
     ] = None,
     horizon: Annotated[
@@ -45,7 +45,7 @@ def retention(
             "--horizon",
             metavar="DAYS",
             parser=_horizon,
-            help="How far to look at files and groups.",
+            help="How many days ahead to predict.",
         ),
     ] = HORIZON_DAYS,
     now: Annotated[
@@ -54,7 +54,7 @@ def retention(
             "--now",
             metavar="TIME",
             parser=arguments.time_option,
-            help="From this time on.",
+            help="Predict from this time.",
             show_default="the clock's",
         ),
     ] = None,
@@ -64,8 +64,8 @@ def retention(
             "--rate",
             metavar="BYTES",
             parser=_rate,
-            help="Bytes of log a second.",
-            show_default="by the store times of the last day",
+            help="Write rate of the log, in bytes per second.",
+            show_default="measured from the store times of the last day",
         ),
     ] = None,
     plot: PlotFile = None,
@@ -77,11 +77,11 @@ def retention(
     wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Show what will be deleted when and why.
+    """Predict which files will be deleted, when and why.
 
-    Also when the disk is full, and what consumer groups lose unread. The rules are those of an open store,
-    asked for the days to come, while the log grows as it did on its last day. Without --config they are
-    RocketMQ's defaults. Nothing is written.
+    Also predicts when the disk is full, and which unread messages consumer groups lose. The cleaning rules of an
+    open store are applied to the days to come, while the log grows at the rate of its last day. Without --config
+    the rules are RocketMQ's defaults. Nothing is written.
 
     Example:
       rmqcore retention /data/store
@@ -119,7 +119,7 @@ def _changes(texts: list[str], settings: MessageStoreConfig | None) -> dict[str,
         name, equals, value = text.partition("=")
         if not equals:
             raise typer.BadParameter(
-                f"{text!r} is no NAME=VALUE, such as fileReservedTime=24", param_hint="--what-if"
+                f"{text!r} is not NAME=VALUE, such as fileReservedTime=24", param_hint="--what-if"
             )
         changes[name.strip()] = value.strip()
     try:

@@ -21,7 +21,8 @@ def salvage(
     log_only: Annotated[
         bool,
         typer.Option(
-            "--log-only", help="Look at the commitlog alone, also where STORE holds more."
+            "--log-only",
+            help="Read only the commitlog, even if STORE has queues, index and config.",
         ),
     ] = False,
     config: arguments.BrokerConf = None,
@@ -31,13 +32,12 @@ def salvage(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Make a sound store of all that is sound in a damaged one.
+    """Copy every sound record of a damaged store to a new store.
 
-    OUT gets every record of STORE that proves itself. STORE is only read, and may be in use; a commitlog
-    directory alone is enough. Records keep their physical offsets, message ids and queue offsets, and config/
-    is copied: a broker goes on with OUT.
+    STORE is only read, and may be in use; a commitlog directory alone is enough. Records keep their physical
+    offsets, message ids and queue offsets, and config/ is copied, so a broker can continue with OUT.
 
-    Exit code 2: something is lost. The report says which bytes of the log, and which messages.
+    Exit code 2: something is lost; the report lists bytes of the log and messages.
 
     Example:
       rmqcore salvage /data/store /data/salvaged

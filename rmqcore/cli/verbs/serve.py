@@ -68,13 +68,13 @@ def serve(
         Path,
         typer.Argument(
             metavar="STORE",
-            help="The store's root; a new store is made where there is none.",
+            help="The store's root; a new store is created if there is none.",
             show_default=False,
             parser=arguments.local_path,
         ),
     ],
     host: Annotated[
-        str, typer.Option("--host", metavar="H", help="Listen on this address alone.")
+        str, typer.Option("--host", metavar="H", help="Listen on this address only.")
     ] = LOOPBACK,
     port: Annotated[
         int | None,
@@ -90,7 +90,10 @@ def serve(
         bool,
         typer.Option(
             "--vip",
-            help="Listen two ports below the broker's too, where RocketMQ clients before 4.5 connect (vipChannelEnabled).",
+            help=(
+                "Also listen two ports below the broker's port, where RocketMQ clients before 4.5 "
+                "connect (vipChannelEnabled)."
+            ),
         ),
     ] = False,
     namesrv_port: Annotated[
@@ -107,7 +110,7 @@ def serve(
         typer.Option(
             "--namesrv",
             metavar="H:N",
-            help="Register at this name server too; may be given several times.",
+            help="Register at this name server; may be repeated.",
             show_default="namesrvAddr of the configuration",
         ),
     ] = None,
@@ -116,7 +119,7 @@ def serve(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help=f"{', '.join(BROKER_ROLES)}: whether the broker takes messages, or follows a master.",
+            help=f"{', '.join(BROKER_ROLES)}: masters accept messages, a SLAVE follows a master.",
             show_default=f"brokerRole of the configuration, {BROKER_ROLES[0]}",
         ),
     ] = None,
@@ -126,7 +129,7 @@ def serve(
             "--ha-port",
             metavar="P",
             parser=whole_number(0, MOST_PORT, "a port"),
-            help="A master's port for slaves; 0 picks a free one.",
+            help="The port on which a master serves its slaves; 0 picks a free one.",
             show_default="haListenPort of the configuration; one above the broker's with SYNC_MASTER; else none",
         ),
     ] = None,
@@ -135,8 +138,8 @@ def serve(
         typer.Option(
             "--ha-master",
             metavar="H:A",
-            help="A slave's master: its HA port.",
-            show_default="haMasterAddress of the configuration; what the name server answers",
+            help="Address and HA port of the slave's master.",
+            show_default="haMasterAddress of the configuration; else the name server's answer",
         ),
     ] = None,
     ha_from: Annotated[
@@ -144,14 +147,20 @@ def serve(
         typer.Option(
             "--ha-from",
             metavar="FILE",
-            help="Where a slave with an empty store begins: with its master's 'first' CommitLog file or its 'last'.",
+            help=(
+                "Where a slave with an empty store starts: at its master's 'first' or 'last' "
+                "CommitLog file."
+            ),
         ),
     ] = LAST,
     truncate_to_master: Annotated[
         bool,
         typer.Option(
             "--truncate-to-master",
-            help="A slave whose log has parted from its master's: cut what the master lacks, keep it in STORE/cut/, and follow.",
+            help=(
+                "For a slave whose log differs from its master's: cut the bytes that the master "
+                "lacks, keep them in STORE/cut/, and follow."
+            ),
         ),
     ] = False,
     advertise: Annotated[
@@ -159,18 +168,24 @@ def serve(
         typer.Option(
             "--advertise",
             metavar="H",
-            help="The host that clients are told (brokerIP1).",
+            help="The host under which clients reach the broker (brokerIP1).",
             show_default="--host",
         ),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option("--allow", metavar="CIDR", help="Only peers of this network; several times."),
+        typer.Option(
+            "--allow", metavar="CIDR", help="Only accept peers from this network; may be repeated."
+        ),
     ] = None,
     insecure: Annotated[
         bool,
         typer.Option(
-            "--insecure", help="Let everybody connect who reaches an address that is no loopback."
+            "--insecure",
+            help=(
+                "Listen on a non-loopback address without --allow: every host that reaches it may "
+                "connect."
+            ),
         ),
     ] = False,
     max_connections: Annotated[
@@ -179,7 +194,7 @@ def serve(
             "--max-connections",
             metavar="N",
             parser=whole_number(1, INT_MAX),
-            help="At most so many at once.",
+            help="Accept at most N connections at once.",
         ),
     ] = MOST_CONNECTIONS,
     config: arguments.BrokerConf = None,
@@ -194,11 +209,12 @@ def serve(
 ) -> int:
     """Serve a store to RocketMQ's clients: broker and name server.
 
-    One line on stdout says when clients can be served, and where. There is no authentication: who can
-    connect can read, write and delete. So it listens on 127.0.0.1; another --host wants --allow or --insecure.
+    One line on stdout says that they are ready, and their addresses. There is no authentication: every client
+    that can connect can read, write and delete. So the default is 127.0.0.1; another --host needs --allow or
+    --insecure.
 
-    SIGTERM and Ctrl-C end it with exit code 0: what was appended is answered, flushed and closed. A store that
-    fails (a disk that does not write) ends it with 1. SIGHUP is ignored.
+    SIGTERM and Ctrl-C stop it with exit code 0, after appended messages are answered and flushed and the store is
+    closed. If the store fails (such as a failing disk) the exit code is 1. SIGHUP is ignored.
 
     Example:
       rmqcore serve /data/store
@@ -211,7 +227,7 @@ def serve(
     given = _replicated(given, role, ha_master)
     from_first = _from_first(ha_from, given)
     if truncate_to_master and given.broker_role != "SLAVE":
-        raise typer.BadParameter("--truncate-to-master is for a slave: add --role SLAVE")
+        raise typer.BadParameter("--truncate-to-master needs --role SLAVE")
     settings = _broker_settings(config, given)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra, vip=vip
@@ -299,7 +315,8 @@ def _with_role(settings: BrokerSettings, given: MessageStoreConfig) -> BrokerSet
         return settings
     if "brokerId" in given.extra:
         raise SettingError(
-            ("brokerId",), "expected 1 or more with brokerRole=SLAVE, got 0: 0 is the master"
+            ("brokerId",),
+            "expected 1 or more with brokerRole=SLAVE, got 0: 0 is reserved for the master",
         )
     return replace(settings, broker_id=SLAVE_ID)
 
@@ -314,17 +331,17 @@ def _replicated(
         given = given.changed(broker_role=role.upper())
     if ha_master is not None:
         if not given.is_slave:
-            raise typer.BadParameter("--ha-master is for a slave: add --role SLAVE")
+            raise typer.BadParameter("--ha-master needs --role SLAVE")
         given = given.changed(ha_master_address=endpoint(ha_master, "--ha-master"))
     return given
 
 
 def _from_first(option: str, given: MessageStoreConfig) -> bool:
-    """Whether a slave with an empty store gets all of its master's log."""
+    """Return True if a slave with an empty store gets all of its master's log."""
     if option not in (FIRST, LAST):
         raise wrong_value(option, f"{FIRST} or {LAST}", "--ha-from")
     if option == FIRST and not given.is_slave:
-        raise typer.BadParameter("--ha-from is for a slave: add --role SLAVE")
+        raise typer.BadParameter("--ha-from needs --role SLAVE")
     return option == FIRST
 
 
@@ -334,7 +351,7 @@ def _ha_port(
     """Return the port for slaves; None where none is wanted."""
     if given.is_slave:
         if option is not None:
-            raise typer.BadParameter("--ha-port is for a master: a slave has no slaves")
+            raise typer.BadParameter("--ha-port needs a master's role: a slave cannot have slaves")
         return None
     if option is not None:
         return option
@@ -348,8 +365,9 @@ def _say_what_was_cut(store: MessageStore, cut: CommonEnd) -> None:
     """Log what the slave had alone, and where that is now."""
     found = store.recovery
     _LOG.warning(
-        "the log was cut at phy_offset %d, behind the last record that its master has too: %d messages (%d bytes, up to "
-        "phy_offset %d) are not in the master's log, and are kept in %s: %s",
+        "the log was cut at phy_offset %d, behind the last record in common with its master: %d "
+        "messages (%d bytes, up to phy_offset %d) are not in the master's log, and are kept in "
+        "%s: %s",
         cut.phy_offset,
         cut.messages,
         cut.slave_end - cut.phy_offset,
@@ -393,7 +411,9 @@ def _ports(
         port = _port(given.get("listenPort", str(BROKER_PORT)), "listenPort")
     if vip and 0 < port <= VIP_BELOW:
         raise wrong_value(
-            str(port), f"a port above {VIP_BELOW}, for --vip listens {VIP_BELOW} below", "--port"
+            str(port),
+            f"a port above {VIP_BELOW}, because --vip also listens {VIP_BELOW} ports below it",
+            "--port",
         )
     elsewhere = namesrv or [one for one in given.get("namesrvAddr", "").split(";") if one.strip()]
     if namesrv_port is None:
@@ -443,12 +463,13 @@ def _check_reach(ports: Ports, *, insecure: bool, broker_ip1: str | None) -> Non
         loopback, everywhere = ports.host == "localhost", False
     if not (loopback or ports.allowed or insecure):
         raise typer.BadParameter(
-            f"--host {ports.host} lets others connect, and there is no authentication: say who may, with --allow CIDR, "
-            "or that everybody may, with --insecure"
+            f"--host {ports.host} can be reached from other hosts, and there is no authentication: "
+            "name the networks that may connect with --allow CIDR, or allow all with --insecure"
         )
     if everywhere and not (ports.advertise or broker_ip1):
         raise typer.BadParameter(
-            f"--host {ports.host} is no address that clients can connect to: say which one they are told, with --advertise H"
+            f"--host {ports.host} is not an address that clients can connect to: name the one they "
+            "use with --advertise H"
         )
 
 

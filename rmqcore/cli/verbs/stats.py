@@ -37,7 +37,11 @@ class By(StrEnum):
 Rows = Annotated[
     int,
     typer.Option(
-        "-n", "--rows", metavar="N", parser=arguments.count_option, help="Show N rows of a table."
+        "-n",
+        "--rows",
+        metavar="N",
+        parser=arguments.count_option,
+        help="Show at most N rows of each table.",
     ),
 ]
 
@@ -46,7 +50,7 @@ def stats(
     store: arguments.AnyStore,
     by: Annotated[
         list[By] | None,
-        choice(By, "--by", help="Tell topics apart by this, too; may be given twice."),
+        choice(By, "--by", help="Also count by hour or queue; may be repeated."),
     ] = None,
     topics: arguments.Topics = None,
     queues: arguments.Queues = None,
@@ -66,12 +70,11 @@ def stats(
     wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Count messages by topic and time; tell the lag of groups.
+    """Count messages by topic and time; show the lag of groups.
 
-    Bytes, rates, tags, sizes and latencies, and how far consumer groups are behind. The log is read once, at
-    the speed of a scan. A timeline is shown, and the ten largest and newest messages. Damage is skipped and
-    listed on stderr; the exit code is 2 then, and 1 for a topic that the store does not have. Piped, it is one
-    line of JSON with all rows.
+    Shows bytes, rates, tags, sizes, latencies, a timeline, the ten largest and newest messages, and the lag of
+    consumer groups. The log is read once. Damage is skipped and listed on stderr, and the exit code is 2; for an
+    unknown topic it is 1. In a pipe it prints one line of JSON with all rows.
 
     Example:
       rmqcore stats /data/store

@@ -37,7 +37,7 @@ POLL_SECONDS = 0.2
 def tail(
     store: arguments.Store,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with messages as they are stored.")
+        bool, typer.Option("-f", "--follow", help="Continue with new messages as they are stored.")
     ] = False,
     lines: Annotated[
         int,
@@ -46,7 +46,7 @@ def tail(
             "--lines",
             metavar="N",
             parser=whole_number(0, INT_MAX),
-            help="Newest messages to begin with.",
+            help="Start with the N newest messages.",
         ),
     ] = 10,
     topics: arguments.Topics = None,
@@ -69,13 +69,12 @@ def tail(
     wide: Wide = False,
     columns: Columns = None,
 ) -> int:
-    """Print the newest messages; with -f go on as more are stored.
+    """Print the newest messages; with -f continue with new ones.
 
-    Ctrl-C ends it with exit code 130, as it does tail -f. Filters come first: -n counts messages that match.
-    New and deleted CommitLog files are followed. A topic that the store does not have is an error, and with -f
-    it is waited for.
+    Ctrl-C ends it with exit code 130, as it does tail -f. -n counts messages that match the filters. New and
+    deleted CommitLog files are followed. An unknown topic is an error; with -f, tail waits for it.
 
-    Tables and templates show compressed bodies unpacked, the other formats as they are stored.
+    Tables and templates show decompressed bodies, the other formats show them as stored.
 
     Example:
       rmqcore tail /data/store -f --topic Orders
@@ -87,7 +86,8 @@ def tail(
     kind = output.kind
     if kind in BINARY:
         raise typer.BadParameter(
-            f"{kind} does not grow line by line: use table, jsonl or csv", param_hint="--format"
+            f"{kind} cannot be written message by message: use table, jsonl or csv",
+            param_hint="--format",
         )
     pattern = body_pattern(grep, regexp=regexp, ignore_case=ignore_case, kind=kind)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)

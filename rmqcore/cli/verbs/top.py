@@ -45,33 +45,33 @@ def top(
             "--count",
             metavar="N",
             parser=arguments.count_option,
-            help="End after N samples.",
-            show_default="go on until Ctrl-C",
+            help="Stop after N samples.",
+            show_default="continue until Ctrl-C",
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Print one sample, of one interval, and end.")
+        bool, typer.Option("--once", help="Print one sample, after one interval, and exit.")
     ] = False,
     sort: Annotated[
-        Sort, choice(Sort, "--sort", help="What the first topic has the most of; topic: by name.")
+        Sort, choice(Sort, "--sort", help="Sort topics by this, largest first; topic: by name.")
     ] = Sort.bytes,
     broker: Annotated[
         str | None,
         typer.Option(
             "--broker",
             metavar="H:P",
-            help="Show what this broker, which serves the store, says of its slaves or its master.",
+            help="Also show replication as reported by this broker, which serves the store.",
         ),
     ] = None,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
     json: arguments.Json = False,
 ) -> int:
-    """Show live what happens in a store that is in use.
+    """Show a live view of a store in use.
 
-    Rates by topic, the lag of consumer groups, and the disk; until Ctrl-C. The store is only read, also beside
-    a running broker. Ctrl-C ends with exit code 130, as for tail -f. Piped, or with --json, each sample is a
-    line of JSON. Damage that was met is counted, and the exit code is 2 then.
+    Shows rates by topic, the lag of consumer groups, and the disk until Ctrl-C, which ends it with exit code 130.
+    The store is only read, also beside a running broker. In a pipe, or with --json, each sample is a line of
+    JSON. Damage is counted, and the exit code is then 2.
 
     Example:
       rmqcore top /data/store

@@ -1,4 +1,4 @@
-"""What answers to an administrator's requests mean, without sockets.
+"""Decodes responses to an administrator's requests, without sockets.
 
 Source: RocketMQ 5.5.0 MQAdminImpl#queryMessage, MQClientAPIImpl#viewMessage, ConsumeStats.
 """
@@ -58,7 +58,7 @@ def lags(stats: Iterable[ConsumeStats]) -> tuple[QueueLag, ...]:
 
 
 def is_internal_topic(topic: str, brokers: Iterable[BrokerData]) -> bool:
-    """Whether RocketMQ itself has made a topic, for itself or for a consumer group."""
+    """Return True if RocketMQ created a topic, for itself or for a consumer group."""
     if is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         return True
     return any(
@@ -68,7 +68,7 @@ def is_internal_topic(topic: str, brokers: Iterable[BrokerData]) -> bool:
 
 
 def is_at(store_host: str, address: str) -> bool:
-    """Whether a broker at an address can have stored a message with this store host; an address may have a name."""
+    """Return True if a broker at an address can have stored a message with this store host; an address may have a name."""
     host, _, port = address.rpartition(":")
     stored_host, _, stored_port = store_host.rpartition(":")
     numbers = host.strip("[]").replace(".", "").isdigit() or ":" in host

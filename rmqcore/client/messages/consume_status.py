@@ -1,4 +1,4 @@
-"""What a handler says about a message."""
+"""Result of a handler for a message."""
 
 from __future__ import annotations
 

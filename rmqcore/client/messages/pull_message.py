@@ -35,7 +35,7 @@ MOST_BYTES = INT_MAX
 
 @unique
 class PullStatus(Enum):
-    """What a pull found. Source: RocketMQ 5.5.0 PullStatus."""
+    """Result of a pull. Source: RocketMQ 5.5.0 PullStatus."""
 
     FOUND = ResponseCode.SUCCESS
     NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
@@ -49,7 +49,7 @@ PULLED = frozenset(status.value for status in PullStatus)
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """What a queue gave.
+    """Messages and offsets of a pull.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class PullResult:
     messages : tuple of ReceivedMessage
         Those that the consumer wants.
     next_begin_offset : int
-        Where to go on.
+        Queue offset of the next pull.
     min_offset, max_offset : int
         Of the queue.
     suggested_broker_id : int
@@ -114,7 +114,7 @@ def pull_result(
     Raises
     ------
     RequestError
-        It lacks what such an answer says, or has a message of a negative queue offset.
+        The response lacks a field, or a message has a negative queue offset.
     """
     status = PullStatus(response.code)
     next_begin_offset = queue_offset_field(response, _CODE.name, "nextBeginOffset")

@@ -146,7 +146,7 @@ class ReceivedMessage:
 
     @property
     def born_timestamp_ms(self) -> int:
-        """When it was sent, milliseconds since 1970."""
+        """Time when it was sent, in milliseconds since 1970."""
         return self.view.born_timestamp_ms
 
     @property
@@ -156,7 +156,7 @@ class ReceivedMessage:
 
     @property
     def store_timestamp_ms(self) -> int:
-        """When it was stored, milliseconds since 1970."""
+        """Time when it was stored, in milliseconds since 1970."""
         return self.view.store_timestamp_ms
 
     @property

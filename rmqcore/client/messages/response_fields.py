@@ -22,7 +22,7 @@ def text_field(response: RemotingCommand, request: str, name: str) -> str:
     """
     text = response.ext_fields.get(name)
     if text is None:
-        raise RequestError(request, name, "a value in the answer", "missing")
+        raise RequestError(request, name, "a value in the response", "missing")
     return text
 
 
@@ -41,7 +41,7 @@ def int_field(
     text = text_field(response, request, name)
     number = int(text) if _NUMBER.fullmatch(text) else None
     if number is None or not LONG_MIN <= number <= LONG_MAX:
-        raise RequestError(request, name, "a long in the answer", shown_value(text))
+        raise RequestError(request, name, "a 64-bit integer in the response", shown_value(text))
     return number
 
 

@@ -111,7 +111,7 @@ class Outgoing:
         Raises
         ------
         RequestError
-            It lacks what such an answer says.
+            The response lacks a field.
         """
         name = self.code.name
         queue_id = int_field(response, name, "queueId")
@@ -139,7 +139,7 @@ def one_message(
     max_message_size : int
         Bytes of the longest body.
     compress_over : int
-        Bodies of so many bytes or more are sent compressed.
+        Bodies of at least this number of bytes are compressed.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def one_batch(messages: Iterable[Message], ids: UniqueIds, *, max_message_size: 
     Raises
     ------
     ValueError
-        There are none, or no broker takes them so.
+        The batch is empty, or no broker accepts it.
     """
     topic: str | None = None
     parts: list[Message] = []
@@ -192,7 +192,7 @@ def one_batch(messages: Iterable[Message], ids: UniqueIds, *, max_message_size: 
         raise ValueError("a batch without messages")
     check_topic_for_send(topic)
     if topic.startswith(RETRY_PREFIX):
-        raise ValueError(f"topic {topic}: a batch does not go to a retry topic")
+        raise ValueError(f"topic {topic}: a batch cannot be sent to a retry topic")
     image = encode_batch(parts)
     if len(image) > max_message_size:
         raise _too_large(parts, max_message_size)

@@ -1,4 +1,4 @@
-"""What became of a message that was sent."""
+"""Result of a send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic, by the texts of tags.
+"""Subscription of a consumer to a topic, by the texts of tags.
 
 Source: RocketMQ 5.5.0 FilterAPI#buildSubscriptionData, PullAPIWrapper#processPullResult.
 """
@@ -25,11 +25,13 @@ def subscription(topic: str, tags: str, now_ms: int) -> SubscriptionData:
         return SubscriptionData(topic, sub_version=now_ms)
     wanted = frozenset(tag for part in tags.split("||") if (tag := part.strip()))
     if not wanted:
-        raise ValueError(f"tags {tags[:200]!r} name no tag, expected 'TagA || TagB' or '*'")
+        raise ValueError(
+            f"tags {tags[:200]!r} do not contain a tag, expected 'TagA || TagB' or '*'"
+        )
     codes = frozenset(java_hash(tag) for tag in wanted)
     return SubscriptionData(topic, tags, wanted, codes, now_ms)
 
 
 def is_wanted(wanted: SubscriptionData, tags: str | None) -> bool:
-    """Whether a message with these tags is for the consumer: brokers only compare hashes, which different texts may share."""
+    """Return True if a message has a tag of the subscription: brokers only compare hashes, which different tags can share."""
     return not wanted.tags or tags in wanted.tags

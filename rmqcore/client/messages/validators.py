@@ -1,4 +1,4 @@
-"""What a client refuses before it asks anybody.
+"""Checks that a client makes before it sends a request.
 
 Source: RocketMQ 5.5.0 Validators, TopicValidator.
 """
@@ -14,23 +14,23 @@ _DELAYS = (DELAY, *TIMER_PROPERTIES)
 
 
 def check_topic(topic: str) -> None:
-    """Refuse what is no name of a topic.
+    """Check that a text is a valid topic name.
 
     Raises
     ------
     ValueError
-        It is none.
+        The name is invalid.
     """
     _check_name("topic", topic, MOST_TOPIC_LETTERS)
 
 
 def check_group(group: str) -> None:
-    """Refuse what is no name of a group.
+    """Check that a text is a valid group name.
 
     Raises
     ------
     ValueError
-        It is none.
+        The name is invalid.
     """
     _check_name("group", group, MOST_GROUP_LETTERS)
 
@@ -41,11 +41,11 @@ def check_topic_for_send(topic: str) -> None:
     Raises
     ------
     ValueError
-        Nobody may send there.
+        Clients cannot send to the topic.
     """
     check_topic(topic)
     if topic in NOT_FOR_SENDS:
-        raise ValueError(f"topic {topic} is written by brokers alone")
+        raise ValueError(f"topic {topic} can only be written by brokers")
 
 
 def check_body(size: int, max_message_size: int) -> None:
@@ -69,18 +69,19 @@ def check_properties(properties: dict[str, str], *, in_batch: bool) -> None:
         They make half of a transaction, or delay messages of a batch, which brokers do not do.
     """
     if properties.get(PREPARED, "").lower() == "true":
-        raise ValueError(f"property {PREPARED}: this client does not send messages of transactions")
+        raise ValueError(f"property {PREPARED}: this client does not support transactions")
     if in_batch:
         for name in _DELAYS:
             if name in properties:
-                raise ValueError(f"property {name}: messages of a batch are not delayed")
+                raise ValueError(f"property {name}: messages of a batch cannot be delayed")
 
 
 def _check_name(kind: str, name: str, most: int) -> None:
     check_texts(**{kind: name})
     if not (name and LEGAL.fullmatch(name)):
         raise ValueError(
-            f"{kind} {name[:200]!a} is no name: letters of ASCII, digits, and any of %|_-"
+            f"{kind} {name[:200]!a} is not a valid name, expected ASCII letters, digits, and any "
+            "of %|_-"
         )
     if len(name) > most:
-        raise ValueError(f"{kind} {name[:20]}...: {len(name)} letters, at most {most} are allowed")
+        raise ValueError(f"{kind} {name[:20]}...: {len(name)} characters, expected at most {most}")

@@ -68,7 +68,7 @@ def check_index_file(
 
 
 def two_versions_counted(finding: IndexFinding, index_count: int) -> bool:
-    """Whether a HASHSLOTCOUNT is that of a sound file which two versions of RocketMQ wrote.
+    """Return True if two versions of RocketMQ can have written this HASHSLOTCOUNT to a sound file.
 
     RocketMQ before 4.7.1 counts a slot for each entry, later versions a slot when it gets its first entry. A file that an old
     version began and a later one continued has a count between the two.

@@ -24,12 +24,10 @@ def check_apart(paths: StorePaths, dest: Path) -> None:
         own = _identity(part)
         if own is not None and own in of_dest.values():
             raise ValueError(
-                f"{dest} lies in {part}, which is the store's: give a destination outside of the store"
+                f"{dest} is inside the store's {part}: choose a destination outside the store"
             )
         if of_dest.get(_real(dest)) in _above(part).values():
-            raise ValueError(
-                f"{part} of the store lies in {dest}: give a destination that does not hold the store"
-            )
+            raise ValueError(f"{dest} contains the store's {part}: choose another destination")
 
 
 def _real(path: Path) -> Path:

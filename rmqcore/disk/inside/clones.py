@@ -19,12 +19,12 @@ NO_CLONES = frozenset(
 
 
 def clone(source: int, target: int) -> None:
-    """Let an open, empty file have the blocks of another one; an OSError of `NO_CLONES` where the file system cannot."""
+    """Make an open, empty file share the blocks of another; OSError of `NO_CLONES` if the file system cannot."""
     fcntl.ioctl(target, FICLONE, source)
 
 
 def shares_blocks(path: str | os.PathLike[str], folder: Folder, working: str) -> bool:
-    """Whether a new file in a folder can have the blocks of a file: the file system is asked, with a file of a working name."""
+    """Return True if a new file in a folder can share blocks with a file; tested with a temporary file."""
     try:
         source = open_file(path, os.O_RDONLY)
         try:

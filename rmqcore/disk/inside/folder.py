@@ -73,7 +73,7 @@ class Folder:
     # ---- looking ------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """What lies in the directory, sorted."""
+        """Return the sorted names in the directory."""
         return sorted(os.listdir(self._open.fileno()))
 
     def _each_name(self) -> Iterator[str]:
@@ -83,7 +83,7 @@ class Folder:
                 yield entry.name
 
     def status(self, place: str) -> os.stat_result | None:
-        """What lies at a place, a link too; None where nothing does."""
+        """Return the status of a path, without following a link; None if it does not exist."""
         try:
             above, name = self._above(place)
             return os.stat(name, dir_fd=above.fileno(), follow_symlinks=False)
@@ -91,7 +91,7 @@ class Folder:
             return None
 
     def is_folder(self, place: str) -> bool:
-        """Whether a directory lies at a place; a link is an error."""
+        """Return True if there is a directory at a place; a link raises an error."""
         status = self.status(place)
         if status is None:
             return False
@@ -273,7 +273,7 @@ def _steps(place: str) -> list[str]:
     steps = place.split("/")
     if any(name in ("", ".", "..") or "\0" in name for name in steps):
         raise StoreFormatError(
-            f"{place!r} is no place inside a folder, expected names with / between them"
+            f"{place!r} is not a path inside a directory, expected names separated by /"
         )
     return steps
 
@@ -296,7 +296,7 @@ def _remove(above: Descriptor, name: str, path: Path, device: int, depth: int) -
     if status.st_dev != device:
         raise StoreError(f"{path}: another file system is mounted here, and is not deleted")
     if depth > MOST_DEEP:
-        raise StoreError(f"{path}: more than {MOST_DEEP} directories lie in each other")
+        raise StoreError(f"{path}: more than {MOST_DEEP} nested directories")
     inside = open_folder_in(above, name, path)
     while True:
         with os.scandir(inside.fileno()) as found:

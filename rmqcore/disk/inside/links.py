@@ -9,7 +9,7 @@ from pathlib import Path
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import HOW_TO_FOLLOW, LinkError
 
-RULE = "in a store links are followed only where you name them"
+RULE = "links inside a store are followed only if you allow it"
 
 
 def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
@@ -23,12 +23,12 @@ def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
     """
     text = os.fspath(path)
     target = os.readlink(text)
-    where = "" if os.path.exists(text) else ", where nothing is"
+    where = "" if os.path.exists(text) else ", which does not exist"
     return LinkError(errno.ELOOP, f"a link to {target}{where}; {RULE}{how}", text)
 
 
 def is_file(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool:
-    """Whether an entry of a listed directory is a regular file; a link is none where links are left out.
+    """Return True if an entry of a listed directory is a regular file; a link does not count if links are left out.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def is_file(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool:
 
 
 def is_folder(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool:
-    """Whether an entry of a listed directory is a directory; otherwise as `is_file`."""
+    """Return True if an entry of a listed directory is a directory; otherwise as `is_file`."""
     if not leave_out_links and entry.is_symlink():
         raise link_error(entry.path)
     return entry.is_dir(follow_symlinks=False)

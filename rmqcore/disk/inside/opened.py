@@ -1,4 +1,4 @@
-"""What is done with a file or directory that is open."""
+"""Operations on an open file or directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sync_data = getattr(os, "fdatasync", os.fsync)
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let an error of a call that knows only a descriptor, and perhaps a name in it, name the whole path."""
+    """Add the whole path to errors of calls that only have a descriptor and a name."""
     try:
         yield
     except OSError as error:

@@ -78,7 +78,7 @@ class DirectoryLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object has the lock."""
+        """True if this object has the lock."""
         return bool(self._open_files)
 
     def acquire(self) -> Self:
@@ -102,7 +102,7 @@ class DirectoryLock:
 
     def _check_not_held_here(self, identity: _Identity) -> None:
         if identity in _held:
-            raise StoreLockedError(f"{self._name} is open already in this process ({os.getpid()})")
+            raise StoreLockedError(f"{self._name} is already open in this process ({os.getpid()})")
 
     def _take(self, directory_fd: int) -> None:
         """Lock the directory that is open."""
@@ -129,11 +129,11 @@ class DirectoryLock:
         """
         status = os.stat(self.directory)
         if self.held and (status.st_dev, status.st_ino) != self._identity:
-            why = "another directory lies here than when the store was opened"
+            why = "the directory was replaced since the store was opened"
             raise OSError(errno.ESTALE, why, os.fspath(self.directory))
 
     def release(self) -> None:
-        """Let go of the lock; nothing happens when it is not held."""
+        """Release the lock; do nothing if it is not held."""
         _held_guard.run(self._release)
 
     def _release(self) -> None:
@@ -157,7 +157,7 @@ class DirectoryLock:
 
 
 def held_here(status: os.stat_result) -> bool:
-    """Whether a store of this process has locked the directory with this status."""
+    """Return True if a store of this process has locked the directory with this status."""
     return _held_guard.run(_held.__contains__, (status.st_dev, status.st_ino))
 
 

@@ -45,7 +45,7 @@ def foreign_writer(commitlog: Path) -> int | None:
 
 
 def _may_be_open_for_writing(path: Path) -> bool:
-    """Whether a process has a file open for writing, or the file system does not tell."""
+    """Return True if a process has a file open for writing, or the file system does not tell."""
     file = open_file(path, os.O_RDONLY)
     fd = file.fileno()
     try:
@@ -63,7 +63,7 @@ def _may_be_open_for_writing(path: Path) -> bool:
 
 
 def _writes_as_a_broker(process: Path, name: str, identity: tuple[int, int]) -> bool:
-    """Whether a process has the file open for writing, and a root locked whose log can be this one.
+    """Return True if a process has the file open for writing, and a root locked whose log can be this one.
 
     A JVM keeps the files of a store open that it has closed, until they are collected. So its locks are asked: a root that has a
     ``commitlog`` of its own writes there.

@@ -69,7 +69,7 @@ class StoreLocks:
 
     @property
     def held(self) -> bool:
-        """Whether the root is locked."""
+        """True if the root is locked."""
         return self._root.held
 
     def acquire(self, *, create: bool = False) -> Self:
@@ -122,15 +122,16 @@ class StoreLocks:
         for other in (self._paths.root, *(lock.directory for lock in self._others)):
             if other.is_dir() and other.samefile(directory):
                 raise ValueError(
-                    f"{directory} and {other} are one directory, expected one for each part of a store"
+                    f"{directory} and {other} are the same directory, expected a different one for "
+                    "each part of a store"
                 )
         lock = DirectoryLock(directory, f"of the store {self._paths.root}")
         self._others.append(lock)
         lock.acquire()
         if lock.shared and directory.parent != self._paths.root:
             warnings.warn(
-                f"{directory}: its file system has no locks for directories; a store with another root that writes here "
-                "as well would not be noticed",
+                f"{directory}: its file system cannot lock directories: another store that also "
+                "writes here would not be detected",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -168,12 +169,12 @@ class StoreLocks:
                 lock.check_in_place()
 
     def release(self) -> None:
-        """Let go of all locks; nothing happens when they are not held."""
+        """Release all locks; do nothing if they are not held."""
         for lock in (*self._others, self._root):
             lock.release()
 
     def undo(self) -> None:
-        """Let go of all locks after an open that failed, and take away what it made, as long as nothing lies in it.
+        """Release all locks after a failed open, and remove the directories that it created, if they are empty.
 
         A forked child takes nothing away: that is its parent's.
         """
@@ -211,7 +212,7 @@ def _check_places(paths: StorePaths) -> None:
                 or (above / paths.checkpoint.name).is_file()
             ):
                 raise ValueError(
-                    f"{directory} lies in {part}, which the store {above} has for its {part.name}"
+                    f"{directory} is inside {part}, which is the {part.name} of the store {above}"
                 )
 
 
@@ -223,7 +224,7 @@ def _check_kinds(directories: tuple[Path, ...]) -> None:
         except FileNotFoundError:
             if not path.is_symlink():
                 continue
-            why = f"a link to {path.readlink()}, where nothing is"
+            why = f"a link to {path.readlink()}, which does not exist"
             raise FileNotFoundError(errno.ENOENT, why, os.fspath(path)) from None
         if not stat.S_ISDIR(mode):
             why = f"{kind_of(mode)}, expected a directory"
@@ -243,6 +244,6 @@ def _check_above(part: Path, root: Path) -> None:
         fd = opened.fileno()
         try:
             if held_here(os.fstat(fd)) or try_flock(fd, fcntl.LOCK_SH) is Flock.HELD:
-                raise StoreLockedError(f"{part} leads into {above}, which is in use")
+                raise StoreLockedError(f"{part} points into {above}, which is in use")
         finally:
             opened.close()

@@ -60,8 +60,9 @@ def no_room_to_open(error: OSError, paths: StorePaths) -> OSError:
     path = error.filename or os.fspath(paths.root)
     return OSError(
         error.errno,
-        f"{error.strerror}; {free_bytes(path)} bytes are free, an open needs some kilobytes, and no file of the CommitLog may be "
-        "deleted: none is due by the rules (file_reserved_time, clean_file_forcibly_enable), or all are among the newest or not "
-        "yet in the queues. The store can be read as it is: rmqcore.read",
+        f"{error.strerror}; {free_bytes(path)} bytes are free, an open needs some kilobytes, and "
+        "no CommitLog file can be deleted: none has expired by the rules (file_reserved_time, "
+        "clean_file_forcibly_enable), or the expired ones are among the newest or not yet "
+        "dispatched to the queues. rmqcore.read can read the store without changing it",
         path,
     )

@@ -122,7 +122,9 @@ class Cleaner:
             if due is None:
                 return
             if end > done_up_to:
-                self._kept = f"{file.path}: what it holds is not on disk, or not in the queues"
+                self._kept = (
+                    f"{file.path}: its messages are not yet on disk, or not yet in the queues"
+                )
                 return
             if number and pause(self._log_pause):
                 return

@@ -1,4 +1,4 @@
-"""What one round of cleaning has deleted."""
+"""Report of a cleaning round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CleanReason = Literal["time", "disk", "forced", "manual"]
 
 @dataclass(frozen=True, slots=True)
 class CleanReport(Report):
-    """What a round of cleaning has deleted, and why.
+    """Files deleted by a cleaning round, and why.
 
     Attributes
     ----------

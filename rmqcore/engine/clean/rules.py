@@ -60,7 +60,7 @@ class Trigger:
 
     @property
     def pulled(self) -> bool:
-        """Whether anything may be deleted."""
+        """True if files may be deleted in this round."""
         return self.time or self.disk or self.manual
 
     def reason(self, *, forced: bool) -> CleanReason:
@@ -73,7 +73,7 @@ class Trigger:
 
 
 class CleanRules:
-    """What a configuration says about deleting; ratios outside of Java's bounds count as the nearest bound.
+    """Cleaning rules of a configuration; ratios outside Java's bounds are set to the nearest bound.
 
     Notes
     -----
@@ -125,7 +125,7 @@ class CleanRules:
         for what, ratio in (("CommitLog", use.log), ("queues", use.queues)):
             if ratio > self.warning:
                 return (
-                    f"the disk of the {what} is used by {ratio:.0%}, more than {self.warning:.0%} "
+                    f"the disk of the {what} is {ratio:.0%} full, more than {self.warning:.0%} "
                     "(disk_space_warning_level_ratio)"
                 )
             if ratio > self.forced:

@@ -33,12 +33,12 @@ MOST_TOPICS = 8
 
 
 class Listening:
-    """What `on_dispatched` answers: `remove` ends it, and so does the end of a ``with`` block.
+    """Registration returned by `on_dispatched`: `remove` or leaving a ``with`` block ends it.
 
     Attributes
     ----------
     topics : frozenset of str or None
-        The topics that are asked for; None: all.
+        The topics that the listener wants; None: all.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Arrivals:
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """The topics that listeners ask for; None: all, or more than `MOST_TOPICS`."""
+        """Topics that the listeners want; None: all, or more than `MOST_TOPICS`."""
         asked = NO_TOPICS
         for listening in list(self._callbacks):
             if listening.topics is None:

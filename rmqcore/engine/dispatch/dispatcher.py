@@ -51,7 +51,7 @@ Window = tuple[memoryview, int, int]
 
 
 class DispatchLog(Protocol):
-    """What dispatch needs of a CommitLog."""
+    """The CommitLog as dispatch uses it."""
 
     delay_levels: DelayLevels
 
@@ -71,14 +71,14 @@ class DispatchLog(Protocol):
 
 
 class BatchSink(Protocol):
-    """What takes batches: the index."""
+    """A receiver of batches: the index."""
 
     def put_batch(self, scan: ColumnScan, batch: Batch, from_phy_offset: int) -> None:
         """Put the rows at `from_phy_offset` and behind it."""
 
 
 class QueueSink(Protocol):
-    """What takes batches and single entries: ConsumeQueues."""
+    """A receiver of batches and single entries: ConsumeQueues."""
 
     def put_batch(
         self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int

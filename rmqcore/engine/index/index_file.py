@@ -65,7 +65,9 @@ def next_name(now_ms: int, newest: str | None) -> str:
     if behind == newest:
         behind = f"{int(newest) + 1:0{len(newest)}d}"
     if not (behind > newest and is_index_file_name(behind)):
-        raise StoreFormatError(f"index/{newest}: no name for a next index file sorts behind it")
+        raise StoreFormatError(
+            f"index/{newest}: a next index file cannot get a name that sorts behind it"
+        )
     return behind
 
 
@@ -300,9 +302,9 @@ def find_geometry(
     if not fits_any_slot_count(path, file_size, header):
         return None
     raise StoreFormatError(
-        f"{path}: file size is {file_size}, expected {expected} for max_hash_slot_num {slot_count} and "
-        f"max_index_num {capacity}; set these to what they were (rmqcore.find_config gives them), or remove the file and "
-        "rebuild the index"
+        f"{path}: file size is {file_size}, expected {expected} for max_hash_slot_num {slot_count} "
+        f"and max_index_num {capacity}; use the values with which it was written "
+        "(rmqcore.find_config returns them), or remove the file and rebuild the index"
     )
 
 

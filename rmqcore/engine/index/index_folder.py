@@ -67,7 +67,7 @@ class IndexFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder is there."""
+        """True if the folder exists."""
         return self.path.is_dir()
 
     def check(self) -> None:

@@ -167,7 +167,7 @@ class IndexService:
         return [file.name for file in gone]
 
     def resume_at_end(self) -> None:
-        """Let messages from the newest indexed one on be put again: keys are missing behind it."""
+        """Index messages again from the newest indexed one: keys are missing behind it."""
         self._resume_offset = max((file.native.end_phy_offset for file in self.files), default=0)
 
     @property
@@ -181,7 +181,7 @@ class IndexService:
 
     @property
     def writing(self) -> bool:
-        """Whether keys are put at all."""
+        """True if the index is written at all."""
         return self._writing
 
     @property
@@ -374,7 +374,7 @@ class IndexService:
             self._sync(writer)
 
     def map_anew(self) -> None:
-        """Let go of the pages of all files; each is mapped again at its next use.
+        """Unmap all files; each is mapped again at its next use.
 
         What was put stays in the system's cache, on its way to disk. For one thread that puts while nobody queries.
         """
@@ -412,7 +412,7 @@ class IndexService:
             self.release()
 
     def release(self) -> None:
-        """Let go of the files and write nothing; queries that run keep theirs."""
+        """Close the files without writing; running queries keep theirs."""
         self._list_lock.run(self._let_go)
 
     def _let_go(self) -> None:

@@ -122,7 +122,7 @@ class CommitLog:
         self._begun = True
 
     def begin_at(self, start: int) -> None:
-        """Let a log that holds nothing begin at a log offset, where a file begins; one that holds something stays as it is.
+        """Start an empty log at a CommitLog offset where a file starts; a log with bytes is not changed.
 
         Raises
         ------
@@ -287,7 +287,7 @@ class CommitLog:
         self.files.replace(())
 
     def release(self) -> None:
-        """Let go of all files and their descriptors; the appender is stopped. A view that somebody holds keeps its mapping."""
+        """Close all files and descriptors, and stop the appender. Views keep their mappings."""
         self._with_space(self._flush_lock.run, self._release)
 
     def _with_space(self, function: Callable[[*_Given], object], *args: *_Given) -> None:

@@ -188,7 +188,7 @@ class LogSpace:
         )
 
     def begin_at(self, start: int) -> None:
-        """Let a log that holds nothing begin at a log offset, where a file begins; with both locks.
+        """Start an empty log at a CommitLog offset where a file starts; both locks must be held.
 
         Raises
         ------
@@ -377,7 +377,7 @@ class LogSpace:
             self._next = self._making = None
 
     def release(self) -> None:
-        """Let go of the files; the appender is stopped, and no file is made any more. With both locks."""
+        """Close the files; the appender is stopped, and no more files are created. Both locks must be held."""
         self._closed = True
         for part in (self._current, self._next):
             if part is not None:

@@ -57,11 +57,11 @@ def _check_untouched(descriptor: int, file_size: int, path: Path) -> None:
     """Raise FileExistsError unless the file is empty, or `file_size` zero bytes."""
     size = os.fstat(descriptor).st_size
     if size not in (0, file_size) or not _holds_zeros(descriptor, size):
-        raise FileExistsError(errno.EEXIST, "it is there already, with other content", str(path))
+        raise FileExistsError(errno.EEXIST, "it already exists, with other content", str(path))
 
 
 def _holds_zeros(descriptor: int, size: int) -> bool:
-    """Whether all bytes are zero. A sparse file is known by its holes, without reading it."""
+    """Return True if all bytes are zero. A sparse file is known by its holes, without reading it."""
     pos = 0
     while pos < size:
         try:

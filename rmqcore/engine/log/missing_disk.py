@@ -43,11 +43,13 @@ def check_no_disk_is_missing(
         end = one.file_from_offset + one.file_size
         if end != other.file_from_offset:
             raise CommitLogMissingError(
-                f"{made[0]} was not there, and the log has no file from {end} to {other.file_from_offset}"
+                f"{made[0]} was missing, and the log has no file from {end} to "
+                f"{other.file_from_offset}"
             )
     end = files[-1].file_from_offset + files[-1].file_size
     known = checkpoint.newest_known_phy_offset
     if known >= end:
         raise CommitLogMissingError(
-            f"{made[0]} was not there, and the log ends at {end}, before the message at {known} that the checkpoint knows"
+            f"{made[0]} was missing, and the log ends at {end}, before the message at {known} that "
+            "the checkpoint knows"
         )

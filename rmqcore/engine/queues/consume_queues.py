@@ -196,7 +196,7 @@ class ConsumeQueues:
         log_end: int,
         fits: Fits,
     ) -> tuple[int, int]:
-        """Let the queues end where the log says, and zero what lies behind the ends.
+        """End the queues at the offsets that the log determines, and zero the bytes behind them.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class ConsumeQueues:
                 correct_min_offset(queue, min_phy_offset)
 
     def hide_before(self, topic: str, phy_offset: int) -> None:
-        """Let the queues of a topic begin with the first message at or behind a CommitLog offset; their files stay."""
+        """Start the queues of a topic at the first message at or behind a CommitLog offset; files are not changed."""
         with self._writing():
             for queue in self._all():
                 if queue.topic == topic:

@@ -142,7 +142,7 @@ class QueuePlaces:
         fill_from: int | None,
         fits: Fits,
     ) -> tuple[int, int]:
-        """Let a queue end where the log says it does; the arguments are those of `ConsumeQueues.settle`.
+        """End a queue at the offset that the log determines; the arguments are those of `ConsumeQueues.settle`.
 
         Parameters
         ----------

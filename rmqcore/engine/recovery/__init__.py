@@ -1,4 +1,4 @@
-"""What an open does with the files that it finds: a plan that only reads, then the steps that carry it out, then a report.
+"""Recovery during an open: a plan that only reads, the steps that carry it out, and a report.
 
 Imports `engine.dispatch`, `engine.log`, `engine.queues` and `engine.index`, and what they import.
 """

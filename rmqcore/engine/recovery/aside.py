@@ -96,7 +96,7 @@ class Aside:
     def _served(
         self, queues: ConsumeQueues, place: Place, phy_offsets: Longs
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Whether an entry leads to each of some records: today, and after what would be written."""
+        """Return True if an entry leads to each of some records: today, and after what would be written."""
         today = np.zeros(len(phy_offsets), bool)
         after = np.zeros(len(phy_offsets), bool)
         written = self._written.get(place, [])

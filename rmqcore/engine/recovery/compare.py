@@ -102,7 +102,7 @@ class Compared:
 
     @property
     def has_light(self) -> bool:
-        """Whether there are rows of light queues, which the batch does not have."""
+        """True if there are rows of light queues, which the batch does not have."""
         return len(self._flags) > len(self._batch)
 
     def differing_numbers(self) -> list[int]:

@@ -46,7 +46,7 @@ CLEAN_BYTES = 16 << 20
 
 @dataclass
 class Comparison:
-    """What a recovery compared.
+    """Result of the comparison of a recovery.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Comparison:
         return self.file_ends.get(place) if end is None else end
 
     def as_dict(self) -> dict[str, object]:
-        """What a report shows of it."""
+        """Return the fields for a report."""
         return {
             "compared_records": self.compared_records,
             "compared_bytes": self.compared_bytes,
@@ -248,7 +248,7 @@ class Comparer:
 
     @property
     def is_half(self) -> bool:
-        """Whether batches were left out, and what was found asks for them: all has to be compared, by another Comparer."""
+        """True if batches were skipped but the findings require them: another Comparer must compare everything."""
         found = self.found
         odd = bool(found.reasons or found.distrust or found.misnamed)
         odd = odd or found.differing_entries + found.refused_records > 0
@@ -256,7 +256,7 @@ class Comparer:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether each queue's records in the scan go up from queue offset 0 one by one, and none was refused or left out."""
+        """True if each queue's records increase one by one from queue offset 0, and none was refused or skipped."""
         if self._left_out or self.found.refused_records or self.found.damage:
             return False
         return all(
@@ -455,7 +455,7 @@ class Comparer:
         return Lacking(self._starts[0], phy_offset, sure=False)
 
     def _begins_at(self, place: Place, queue_offset: int) -> bool:
-        """Whether a queue has no entry before a queue offset."""
+        """Return True if a queue has no entry before a queue offset."""
         queue = self._queues.find(*place)
         if queue is None or queue.first_file < 0:
             return True

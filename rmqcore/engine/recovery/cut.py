@@ -1,4 +1,4 @@
-"""What a recovery cuts off the log: the bytes are kept aside first, then taken out of the files.
+"""Cuts the end of the log: the bytes are first kept in `cut/`, then removed from the files.
 
 Nothing is thrown away. Bytes behind the end of the log that are not zero go to ``<root>/cut/``, and only then are they
 overwritten with zeros: if they stayed where they are, a later scan could meet a stale record and bring it back to life.
@@ -51,7 +51,7 @@ class LogPart:
 
 @dataclass(frozen=True, slots=True)
 class LogCut:
-    """What is behind the end of the log.
+    """Bytes and files behind the end of the log.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ def _copy_aside(part: LogPart, folder: Folder) -> str:
             elif not _same(source, part, folder, name):
                 continue
             return os.fspath(folder.path / name)
-    raise AssertionError("names never end")
+    raise AssertionError("unlimited names")
 
 
 def _copy(source: int, part: LogPart, folder: Folder, name: str) -> None:
@@ -189,7 +189,7 @@ def _names(part: LogPart) -> Iterator[str]:
 
 
 def _same(source: int, part: LogPart, folder: Folder, name: str) -> bool:
-    """Whether a file holds exactly the part's bytes."""
+    """Return True if a file holds exactly the part's bytes."""
     status = folder.status(name)
     if status is None or not stat.S_ISREG(status.st_mode) or status.st_size != part.size:
         return False

@@ -62,7 +62,7 @@ class LostBytes:
         return at >= 0 and phy_offset < self._ends[at]
 
     def held(self, entry: np.void, log_min: int, log_end: int) -> bool:
-        """Whether an entry names a record of [log_min, log_end) that lay there: its queue offset was given away."""
+        """Return True if an entry names a record of [log_min, log_end) that was there: its queue offset is used."""
         begin, size = int(entry["phy_offset"]), int(entry["msg_size"])
         return log_min <= begin < begin + size <= log_end and begin in self
 

@@ -36,7 +36,7 @@ BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20
 
 @dataclass
 class HealResult:
-    """What a healing compared and wrote.
+    """Counts of compared and written entries.
 
     Attributes
     ----------
@@ -326,7 +326,7 @@ def target_of(log: Any, log_end: int, entry: np.void) -> MessageView | None:
 
 
 def fits(log: Any, log_end: int, place: Place, queue_offset: int, entry: np.void) -> bool:
-    """Whether an entry points at a record that names this queue and queue offset."""
+    """Return True if an entry points at a record that names this queue and queue offset."""
     view = target_of(log, log_end, entry)
     if view is None:
         return False
@@ -343,7 +343,7 @@ def names_queue(
     queue_offset: int,
     entry: np.void,
 ) -> bool:
-    """Whether an entry points at a record of its queue that has no other entry: one that fits, or whose number is damaged."""
+    """Return True if an entry points to a record of its queue that has no other entry: one that fits or has a damaged offset."""
     place = queue.topic, queue.queue_id
     if fits(log, log_end, place, queue_offset, entry):
         return True

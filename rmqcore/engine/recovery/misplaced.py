@@ -62,13 +62,13 @@ class Misplaced:
                 known = at
 
     def _passes(self, view: MessageView) -> bool:
-        """Whether a record is all that Java asks of it."""
+        """Return True if a record is all that Java asks of it."""
         if self._check_prop_crc:
             return view.prop_crc_ok() is True
         return not self._check_crc or view.body_size == 0 or view.crc_ok()
 
     def _is_sound(self, view: MessageView, phy_offset: int) -> bool:
-        """Whether a record that passes is all that this store asks of it."""
+        """Return True if a record that passes is all that this store asks of it."""
         placed = not self._check_place or view.phy_offset == phy_offset
         return placed and (not self._check_crc or view.crc_ok())
 

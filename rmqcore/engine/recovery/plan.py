@@ -1,4 +1,4 @@
-"""What a recovery will do, found by reading only; queues of which none is there can be made on the way.
+"""Plan of a recovery, made by reading only; if there are no queues, they can be built on the way.
 
 Source: RocketMQ 5.5.0 DefaultMessageStore#recover, CommitLog#recoverNormally, #recoverAbnormally.
 """
@@ -39,7 +39,7 @@ from rmqcore.errors import CommitLogMissingError
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """What `plan_recovery` found.
+    """Plan of a recovery, made by `plan_recovery`.
 
     Attributes
     ----------
@@ -104,12 +104,12 @@ class RecoveryPlan:
 
     @property
     def cuts_stale_bytes(self) -> bool:
-        """Whether all that is cut begins no record and lies behind a log that was closed there, as writeWithoutMmap leaves it."""
+        """True if only bytes are cut that are no record behind a cleanly closed log, as writeWithoutMmap leaves them."""
         return self.is_closed_end and self.cut_bytes > 0 and not self.cut.later
 
     @property
     def drops_something(self) -> bool:
-        """Whether messages are missing, or the recovery takes messages or their entries away."""
+        """True if messages are missing, or the recovery removes messages or their entries."""
         misnamed = () if self.comparison.keeps_misnamed else self.comparison.misnamed
         return bool(
             (self.cut_bytes and not self.cuts_stale_bytes)
@@ -122,7 +122,7 @@ class RecoveryPlan:
 
     @property
     def loses_something(self) -> bool:
-        """Whether messages are missing, taken away or damaged."""
+        """True if messages are missing, removed or damaged."""
         return self.drops_something or bool(self.comparison.misnamed)
 
     def as_dict(self) -> dict[str, Any]:
@@ -285,8 +285,9 @@ def refuse_missing_end(
     witnesses = len(behind) + (checkpoint.newest_known_phy_offset >= end)
     if behind and witnesses > 1:
         raise CommitLogMissingError(
-            f"{', '.join(map(str, commitlog.folders))}: the last file ends at {end}, and after a clean exit {len(behind)} "
-            f"consume queues know messages up to CommitLog offset {queues.max_phy_offset}"
+            f"{', '.join(map(str, commitlog.folders))}: the last file ends at {end}, but after a "
+            f"clean exit {len(behind)} consume queues have entries up to CommitLog offset "
+            f"{queues.max_phy_offset}"
         )
 
 
@@ -332,7 +333,7 @@ def _before(files: Sequence[MappedFile], ends_at: int | None) -> Sequence[Mapped
     found = [file for file in files if file.file_from_offset < ends_at]
     if not found:
         first = files[0].file_from_offset if files else 0
-        raise ValueError(f"ends_at is {ends_at}, and the log begins at {first}")
+        raise ValueError(f"ends_at is {ends_at}, but the log starts at {first}")
     return found
 
 
@@ -382,8 +383,8 @@ def _plan_without_log(
     dispatch_from, known = queues.max_phy_offset, tuple(queues.queues())
     if dispatch_from > 0 and not config.recover_without_commit_log:
         raise CommitLogMissingError(
-            f"{', '.join(map(str, commitlog.folders))}: there is no CommitLog file, but {len(known)} consume queues know "
-            f"messages up to CommitLog offset {dispatch_from}"
+            f"{', '.join(map(str, commitlog.folders))}: there is no CommitLog file, but "
+            f"{len(known)} consume queues have entries up to CommitLog offset {dispatch_from}"
         )
     nothing = LogCut(None, (), ())
     return RecoveryPlan(
@@ -414,12 +415,12 @@ def _behind_the_log(
     entries. What it passes over there, the next open would find.
     """
     if cut.cut_bytes:
-        return f"{cut.cut_bytes} bytes lie behind the end of the log"
+        return f"{cut.cut_bytes} bytes are behind the end of the log"
     if dispatch_from > end_phy_offset:
-        return f"queues know messages up to {dispatch_from}, the log ends at {end_phy_offset}"
+        return f"queues have entries up to {dispatch_from}, the log ends at {end_phy_offset}"
     known = checkpoint.newest_known_phy_offset
     if known > 0 and known >= end_phy_offset:
-        return f"the checkpoint knows a message at {known}, the log ends at {end_phy_offset}"
+        return f"the checkpoint names a message at {known}, the log ends at {end_phy_offset}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What opening a store would do to it, found without its lock and only by reading."""
+"""Predicts what opening a store would change, without its lock and by reading only."""
 
 from __future__ import annotations
 

@@ -187,8 +187,8 @@ def _dispatch_log(dispatcher: Dispatcher, commitlog: CommitLog, end_phy_offset: 
         pass
     if dispatcher.cq_from < end_phy_offset:
         raise StoreFormatError(
-            f"{commitlog.folders[0]}: the log ends at {dispatcher.cq_from}, expected records up to {end_phy_offset}: "
-            "files were taken away during the open"
+            f"{commitlog.folders[0]}: the log ends at {dispatcher.cq_from}, expected records up to "
+            f"{end_phy_offset}: files were removed during the open"
         )
 
 

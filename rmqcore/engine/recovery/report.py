@@ -1,4 +1,4 @@
-"""What a recovery did."""
+"""Report of a recovery."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqcore.shown.report import Report
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport(Report):
-    """What was scanned, cut and made right when a store was opened.
+    """Bytes scanned and cut, and entries corrected, when a store was opened.
 
     Attributes
     ----------
@@ -133,8 +133,9 @@ class RecoveryReport(Report):
             lines.append(f"cut {self.cut_bytes} bytes, kept in {', '.join(self.cut_files)}")
         if self.healed_entries or self.filled_entries or self.truncated_entries:
             lines.append(
-                f"queues: {self.healed_entries} entries made right in {len(self.healed_queues)} queues, "
-                f"{self.filled_entries} places filled, {self.truncated_entries} entries taken away"
+                f"queues: {self.healed_entries} entries corrected in {len(self.healed_queues)} "
+                f"queues, {self.filled_entries} fillers written, {self.truncated_entries} entries "
+                "removed"
             )
         if self.index.damage:
             lines.append(
@@ -142,7 +143,8 @@ class RecoveryReport(Report):
             )
         if self.aside.count:
             lines.append(
-                f"{self.aside.count} messages are in no queue: another record has their place"
+                f"{self.aside.count} messages are in no queue: another record has their queue "
+                "offset"
             )
         return "\n".join([*lines, *self.heal_reasons, *self.warnings, *map(str, self.misnamed)])
 

@@ -66,13 +66,13 @@ class ScanStop:
         if self.reason == BLANK_LAST:
             return "the last file is full"
         if self.reason == CALLER:
-            return "the log was to end there"
+            return "the end that was requested"
         return f"{self.field} is {self.found}, expected {self.expected}"
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a scan went over.
+    """Result of a scan.
 
     Attributes
     ----------
@@ -267,5 +267,5 @@ class RecoveryScan:
 
 
 def _goes_past_file(blank: Place) -> bool:
-    """Whether a BLANK's size is more than what is left of its file."""
+    """Return True if a BLANK's size is more than what is left of its file."""
     return blank.code == places.BLANKSIZE and blank.found > blank.expected

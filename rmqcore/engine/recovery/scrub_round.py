@@ -241,7 +241,7 @@ class _Sink:
         column: dict[str, npt.NDArray[np.int64]],
         run: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """Whether entries have their records' tags codes; deliver times may be those of another messageDelayLevel."""
+        """Return True if entries have their records' tags codes; deliver times may be those of another messageDelayLevel."""
         held, asked = found["tags_code"].astype(np.int64), column["tags_code"][run]
         same: npt.NDArray[np.bool_] = held == asked
         if topic == SCHEDULE_TOPIC:
@@ -251,7 +251,7 @@ class _Sink:
         return same
 
     def _is_later_life(self, queue: ConsumeQueue, queue_offset: int, entry: np.void) -> bool:
-        """Whether the entry is of another record with this queue offset: the topic was deleted and made anew."""
+        """Return True if the entry is of another record with this queue offset: the topic was deleted and made anew."""
         view = self._look.view_at(int(entry["phy_offset"]))
         if view is None or view.msg_size != entry["msg_size"]:
             return False

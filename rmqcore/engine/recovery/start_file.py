@@ -87,7 +87,7 @@ def choose_start(
         missing = 0 <= dispatch_from < files[number].file_from_offset
         if looked_at >= most and not missing:
             return Start(
-                number, False, f"none of the newest {most} files matched", looked_at, oldest
+                number, False, f"none of the newest {most} files qualified", looked_at, oldest
             )
     return Start(0, False, "the oldest file", len(files), oldest)
 
@@ -135,7 +135,7 @@ def _matches(
     if index_safe and first.store_timestamp_ms > checkpoint.index_msg_timestamp_ms:
         return ""
     if clean_exit:
-        reason, found, limit = "queues reach to", first.phy_offset, dispatch_from
+        reason, found, limit = "queues reach up to", first.phy_offset, dispatch_from
     elif checkpoint.logics_physical_offset > 0:
         reason = "the checkpoint says that queues were on disk up to"
         found, limit = first.phy_offset, checkpoint.logics_physical_offset

@@ -16,7 +16,7 @@ MODES = ("normal", "deep")
 
 @dataclass(frozen=True, slots=True)
 class RecoverMode:
-    """What the caller of an open asks for.
+    """How thoroughly an open compares, as requested by the caller.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ NoteError = Callable[[str, BaseException], None]
 
 
 def call(note_error: NoteError, name: str, once: Once, *args: object) -> None:
-    """Call it; what it raises is noted. What a signal handler raises before the call goes on, and Ctrl-C does at any moment."""
+    """Run the callback and record what it raises; exceptions from before its start, and Ctrl-C at any time, propagate."""
     try:
         once(*args)
     except BaseException as error:

@@ -89,7 +89,8 @@ class LightPut:
             most = self._config.max_message_size
             return refused_result(
                 PutMessageStatus.MESSAGE_ILLEGAL,
-                f"record of {size:,} bytes with the offsets of its light queues, maxMessageSize is {most:,} (max_message_size)",
+                f"the record has {size:,} bytes with the offsets of its light queues, the limit is "
+                f"{most:,}: maxMessageSize (max_message_size)",
             )
         # A name that the list has twice counts twice, as in Java. The message's own queue counts it already.
         counted = has_queue_entry(message.sys_flag) and message.queue_id == 0

@@ -144,7 +144,7 @@ class OffsetWaiters:
             self._tell(waiter, PutMessageStatus.UNKNOWN_ERROR)
 
     def forget(self) -> None:
-        """Let go of all without an answer: in a forked child the parent answers them."""
+        """Drop all waiters without calling them: in a forked child the parent calls them."""
         self.over = True
         self._waiting.clear()
 

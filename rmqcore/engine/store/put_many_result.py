@@ -18,7 +18,7 @@ _STATUS_OF_CODE = np.array(STATUSES, dtype=object)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PutManyResult:
-    """What became of each message of a `put_many` or `put_arrow`, in the order given.
+    """Results of a `put_many` or `put_arrow`, one per message in the given order.
 
     Attributes
     ----------

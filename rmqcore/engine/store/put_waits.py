@@ -1,4 +1,4 @@
-"""What a put waits for before it is answered: whether its message waits at all, and how many replicas must hold it."""
+"""Conditions for the answer of a put: does its message wait, and how many replicas must have it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,8 @@ class RawLog:
         self._state.raise_if_closed()
         if not self._takes:
             raise ValueError(
-                f"append_raw: broker_role is {self._role}; only the log of a SLAVE grows by another log's bytes"
+                f"append_raw: broker_role is {self._role}; only a SLAVE appends bytes of another "
+                "log"
             )
         check_ints(phy_offset=phy_offset)
         try:
@@ -96,9 +97,10 @@ class RawLog:
         if begun and phy_offset == begin + len(begun):
             data = memoryview(begun + data)
         elif phy_offset != begin:
-            more = f", or {begin + len(begun)} behind the record that has begun" if begun else ""
+            more = f", or {begin + len(begun)}, behind the incomplete record" if begun else ""
             raise ValueError(
-                f"append_raw: the bytes begin at phy_offset {phy_offset}, expected {begin}, the end of the log{more}"
+                f"append_raw: the bytes start at phy_offset {phy_offset}, expected {begin}, the "
+                f"end of the log{more}"
             )
         pos = 0
         while pos < len(data):
@@ -131,7 +133,7 @@ class RawLog:
         size = place.pos - pos
         if size:
             if at + size + REC_HEADER_SIZE > file_end:
-                most = f"at most up to {file_end - REC_HEADER_SIZE}, where a BLANK has room"
+                most = f"at most up to {file_end - REC_HEADER_SIZE}, to leave room for a BLANK"
                 raise CorruptMessageError("append_raw", at, "TOTALSIZE", most, at + size)
             times = np.frombuffer(self._scan.take().buffer(TIME), np.int64)
             self._store(data, pos, place.pos, at, int(times[-1]))

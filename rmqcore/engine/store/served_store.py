@@ -1,4 +1,4 @@
-"""What a server needs of a store beside puts and gets: to be told instead of to wait, and the log as bytes for replication."""
+"""Methods of a store for servers: callbacks instead of blocking calls, and the log as bytes for replication."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ServedStore:
 
     @property
     def plain_appender(self) -> Appender | None:
-        """What native code appends messages to that it has prepared itself.
+        """The appender for messages that native code has prepared.
 
         None where a put is more than an append: in a slave, or with light queues. The caller waits by itself: under SYNC_FLUSH by
         `on_flushed`, for followers by `on_replicated`.
@@ -67,34 +67,33 @@ class ServedStore:
     ) -> None:
         """Call ``callback(status)`` once, when the CommitLog is on disk up to an offset: the wait of a put, without a thread.
 
-        It is the same promise under ASYNC_FLUSH: the flush thread begins at once, and PUT_OK comes after its sync. A program that
-        is content with ASYNC_FLUSH does not ask.
+        It gives the same guarantee under ASYNC_FLUSH: the flush thread starts at once, and PUT_OK follows its sync.
 
         Parameters
         ----------
         end_phy_offset : int
-            Where a message ends: ``phy_offset + msg_size`` of what `append` answered.
+            End of a message: ``phy_offset + msg_size`` of the result of `append`.
         callback : callable
-            PUT_OK: on disk. FLUSH_DISK_TIMEOUT: not known yet, the time is over; a later call tells. UNKNOWN_ERROR: the store has
-            failed, or was dropped, before it was known; nobody will ever tell. Which thread calls it says docs/concurrency.md; it
-            holds no lock of the store. The next sync waits for it: it should hand its answer on and return. What it raises is
-            shown in `stats()`, and hurts nobody.
+            PUT_OK: on disk. FLUSH_DISK_TIMEOUT: unknown when the time was over; a later call reports it. UNKNOWN_ERROR: the store
+            failed or was dropped before the result was known. docs/concurrency.md lists the threads that call it; they hold no
+            lock of the store. The next sync waits for the callback, so it should return quickly. An exception that it raises is
+            shown in `stats()` and has no other effect.
         timeout_ms : int, optional
             Milliseconds; `sync_flush_timeout` when None.
 
         Raises
         ------
         StoreFailedError, StoreClosedError
-            It is not on disk, and will not be. The callback is not called.
+            The bytes are not on disk, and will not be. The callback is not called.
         ValueError
             The log does not reach so far.
         TypeError
-            A `callback` that cannot be called.
+            `callback` is not callable.
 
         Notes
         -----
-        Without threads (``services=False``) `flush` and `close` call the callbacks, and nobody else watches the time. A store
-        that is dropped then calls none, nor does a forked child.
+        Without threads (``services=False``) `flush` and `close` call the callbacks, and timeouts are not watched. A store that
+        is dropped then calls none, nor does a forked child.
 
         Source: RocketMQ 5.5.0 CommitLog.GroupCommitService, FlushDiskWatcher.
         """
@@ -102,15 +101,15 @@ class ServedStore:
         self._flush.on_flushed(end_phy_offset, callback, timeout_ms)
 
     def replicated(self, phy_offset: int) -> None:
-        """Note that enough followers hold the CommitLog up to an offset, and answer the puts and callbacks that wait for it.
+        """Record that enough followers have the CommitLog up to an offset, and answer the puts and callbacks that wait for it.
 
-        Replication calls this. How many followers are enough says `replicas_needed` (rmqcore/engine/store/put_waits.py): of a
-        SYNC_MASTER `in_sync_replicas`, the master among them.
+        Replication calls this. `replicas_needed` (rmqcore/engine/store/put_waits.py) returns how many replicas are enough: for a
+        SYNC_MASTER `in_sync_replicas`, including the master.
 
         Parameters
         ----------
         phy_offset : int
-            Every byte of the log before it is held. A lower offset than before changes nothing.
+            The followers have every byte before this offset. A lower offset than before changes nothing.
 
         Raises
         ------
@@ -119,7 +118,7 @@ class ServedStore:
         StoreClosedError
             The store is closed, or was forked.
         RuntimeError
-            This call interrupts another `replicated` of the same thread (a signal handler); the other call goes on.
+            This call interrupts another `replicated` of the same thread (a signal handler); the other call continues.
 
         Notes
         -----
@@ -161,7 +160,7 @@ class ServedStore:
         ValueError
             The log does not reach so far.
         TypeError
-            A `callback` that cannot be called.
+            `callback` is not callable.
 
         Notes
         -----
@@ -176,37 +175,37 @@ class ServedStore:
     def on_dispatched(
         self, callback: ArrivalCallback, topics: Iterable[str] | None = None
     ) -> Listening:
-        """Call ``callback(arrivals)`` after each dispatch: which queues have new entries, for whoever waits for messages.
+        """Call ``callback(arrivals)`` after each dispatch, with the queues that have new entries.
 
         Parameters
         ----------
         callback : callable
-            Gets a list of `Arrival`: ``topic``, ``queue_id``, ``next_queue_offset`` (behind the newest entry) and
-            ``tags_codes`` of the new entries. One list a batch of dispatch, which takes what a millisecond brings. The thread
-            that dispatches (``services=False``: whoever calls `dispatch_once`) calls it, and holds no lock of the store; the next
-            dispatch waits for it. What it raises is shown in `stats()`, and hurts nobody.
+            Gets a list of `Arrival`: ``topic``, ``queue_id``, ``next_queue_offset`` (behind the newest entry) and ``tags_codes``
+            of the new entries. One list per batch of dispatch, which covers about a millisecond. The dispatch thread
+            (``services=False``: the caller of `dispatch_once`) calls it, and holds no lock of the store; the next dispatch waits
+            for it. An exception that it raises is shown in `stats()` and has no other effect.
         topics : iterable of str, optional
-            The topics that are wanted; the callback may get others too. Messages of other topics are dispatched without the GIL
-            then, if at most 8 topics are wanted by all listeners together.
+            The wanted topics; the callback may get others, too. If all listeners together want at most 8 topics, messages of
+            other topics are dispatched without the GIL.
 
         Returns
         -------
         Listening
-            ``remove()`` ends it, and so does the end of a ``with`` block.
+            ``remove()`` or leaving a ``with`` block ends it.
 
         Raises
         ------
         TypeError
-            A `callback` that cannot be called.
+            `callback` is not callable.
         StoreClosedError
 
         Notes
         -----
-        A message that is told of can be had by `get`. It may be told twice, after an interrupt or where two threads dispatch, and
-        what a `close` of a store without threads dispatches is not told. Whoever begins to listen while messages come may get an
-        empty list first: what came until then is in the queues, and nobody tells of it. So nothing is missed by who looks at
-        `max_offset` once after the begin, and again at each empty list. As long as all topics are wanted, dispatch needs the GIL
-        for each of its batches (docs/concurrency.md).
+        `get` returns every reported message. A message may be reported twice, after an interrupt or if two threads dispatch;
+        messages that the `close` of a store without threads dispatches are not reported. If messages arrive while a listener
+        registers, its first list may be empty: the earlier messages are already in the queues and are not reported. To miss
+        nothing, read `max_offset` once after registering, and again on each empty list. While a listener wants all topics,
+        dispatch needs the GIL for each batch (docs/concurrency.md).
 
         Source: RocketMQ 5.5.0 MessageArrivingListener.
         """
@@ -243,7 +242,7 @@ class ServedStore:
         *,
         tags: str | None = None,
     ) -> None:
-        """Wait until memory holds what `get` would give; all other threads go on meanwhile. Errors as `get`."""
+        """Read the messages that `get` would return into memory, without the GIL. Errors as `get`."""
         self._get_as(read_in_messages, topic, queue_id, queue_offset, max_messages, tags)
 
     def _get_as(
@@ -310,7 +309,7 @@ class ServedStore:
     # ---- topics that are deleted
 
     def hide_before(self, topic: str, phy_offset: int) -> None:
-        """Let the queues of a topic begin with the first message at or behind a CommitLog offset, as long as the store is open.
+        """Start the queues of a topic at the first message at or behind a CommitLog offset, until the store is closed.
 
         Queue offsets, files and log stay as they are: `lookup` and `query` find what is hidden. Messages before `phy_offset` that
         are not dispatched yet are not hidden; `wait_dispatched` before.
@@ -342,7 +341,7 @@ class ServedStore:
         Returns
         -------
         memoryview
-            At most so many bytes, up to the end of their file (with its BLANK) and no further than `confirm_offset`: under
+            Bytes to return at most, up to the end of their file (with its BLANK) and not beyond `confirm_offset`: under
             SYNC_FLUSH a slave gets nothing that this store may lose. Empty at that end. It keeps the mapped file that it reads.
 
         Raises
@@ -377,16 +376,16 @@ class ServedStore:
         Raises
         ------
         ValueError
-            The bytes begin somewhere else, or the store is no SLAVE.
+            The bytes start elsewhere, or the store is not a SLAVE.
         CorruptMessageError
-            There is no sound record where one must be, by the checks of a recovery. What lies before it is appended.
+            A record is not sound by the checks of a recovery. The bytes before it are appended.
         DiskFullError, TooManyFilesError
-            There is no room for them, or no file descriptor; the same call may be made again later.
+            There is no disk space or no file descriptor; the call can be repeated later.
         StoreFailedError, StoreClosedError
 
         Notes
         -----
-        Java takes any bytes; what is no record ends its dispatch later.
+        Java appends any bytes; bytes that are not a record stop its dispatch later.
 
         Source: RocketMQ 5.5.0 DefaultMessageStore#appendToCommitLog, CommitLog#appendData.
         """

@@ -1,4 +1,4 @@
-"""What the threads of a store repeat, each a method: without threads a program calls them itself."""
+"""The repeated steps of a store's threads, as methods: without threads a program calls them itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SteppedStore:
         Raises
         ------
         DiskFullError, TooManyFilesError
-            There is no room for entries, or no file descriptor; the next call tries again. Meanwhile puts are answered
+            There is no disk space for entries, or no file descriptor; the next call tries again. Until then puts are answered
             SERVICE_NOT_AVAILABLE.
         StoreFailedError
             A write failed, now or earlier.
@@ -44,9 +44,9 @@ class SteppedStore:
         return self._dispatch.once()
 
     def dispatch_until(self, bell: Bell, *, follow: bool) -> bool:
-        """Dispatch what is there, and with `follow` what comes; answer whether to do so again at once.
+        """Dispatch the new records, with `follow` also those that arrive; return True to be called again at once.
 
-        Puts go on beside it without a wait for the GIL. It ends when the bell rings, when nothing has come for some milliseconds
+        Concurrent puts do not wait for the GIL. It ends when the bell rings, when nothing has come for some milliseconds
         (False), or after a tenth of a second.
 
         Parameters
@@ -101,7 +101,7 @@ class SteppedStore:
         Raises
         ------
         DiskFullError, TooManyFilesError
-            There is no room ahead, or no file descriptor; puts go on in what there is, and the next call tries again.
+            There is no disk space or no file descriptor; puts use the space already allocated, and the next call tries again.
         StoreFailedError
             The disk refuses for another reason, now or earlier.
         """
@@ -151,14 +151,12 @@ class SteppedStore:
         Raises
         ------
         ValueError
-            `disk_ratio` is no part of a disk.
+            `disk_ratio` is not between 0 and 1.
         StoreFailedError
             The directories are not in their places any more, or files cannot be deleted.
 
-        Notes
-        -----
-        Views that somebody holds stay good; the disk has the bytes back when they are gone. What is not yet on disk, or not yet
-        in the queues, is not deleted; Java deletes it.
+        Notes ----- Views that the program holds stay valid; their disk space is freed when they are dropped. What is not yet on
+        disk, or not yet in the queues, is not deleted; Java deletes it.
 
         Source: RocketMQ 5.5.0 DefaultMessageStore.CleanCommitLogService, ConsumeQueueStore.CleanConsumeQueueService,
         IndexService#deleteExpiredFile.
@@ -168,8 +166,8 @@ class SteppedStore:
     def clean_expired_consume_queues(self) -> list[tuple[str, int]]:
         """Delete the queues whose messages have all left the log, as mqadmin cleanExpiredCQ does; answer topics and queue ids.
 
-        Nothing does that by itself: such a queue may be that of a deleted topic, or of one that gets a message a month. The next
-        message of a deleted queue gets queue offset 0. Topics that RocketMQ itself uses are left alone.
+        The store never does this by itself: the queue may belong to a deleted topic, or to one that gets one message per month.
+        The next message of a deleted queue gets queue offset 0. Topics that RocketMQ itself uses are left alone.
 
         Raises
         ------
@@ -183,7 +181,7 @@ class SteppedStore:
         return self._clean.expired_queues()
 
     def execute_delete_files_manually(self) -> None:
-        """Let the next 20 rounds of cleaning delete expired files whatever the hour is, as mqadmin deleteExpiredCommitLog does.
+        """Delete expired files at any hour in the next 20 cleaning rounds, as mqadmin deleteExpiredCommitLog does.
 
         Notes
         -----

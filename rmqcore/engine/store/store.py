@@ -114,7 +114,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         self._state.guard(self._appender)
 
     def attach(self, waiters: Waiters) -> None:
-        """Let threads do the steps from now on; `close` stops them."""
+        """Run the steps in threads from now on; `close` stops them."""
         self._state.waiters = waiters
 
     # ---- where it is
@@ -189,7 +189,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         Raises
         ------
         TypeError
-            Something that is no Message; then nothing was stored.
+            An item is not a Message; nothing was stored.
 
         Notes
         -----
@@ -356,7 +356,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         return self._gets.lookup(phy_offset)
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
-        """Return the message with an offset message id; None if there is no message with exactly this id.
+        """Return the message with this broker's message id; None if there is no message with exactly this id.
 
         Raises
         ------
@@ -423,21 +423,21 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
     # ---- failed, closed
 
     def fail(self, error: BaseException) -> None:
-        """Refuse writes from now on; reads go on. The first failure is kept."""
+        """Refuse writes from now on; reads continue. The first failure is kept."""
         self._state.fail(error)
 
     def note_error(self, service: str, error: BaseException | None) -> None:
-        """Show an error that costs no data in `stats()`; writes go on. None: it is over."""
+        """Show an error that costs no data in `stats()`; writes continue. None: the error is resolved."""
         self._state.note_error(service, error)
 
     @property
     def failed(self) -> bool:
-        """Whether a write, a sync or an allocation failed since the store was opened."""
+        """True if a write, sync or allocation has failed since the store was opened."""
         return self._state.failure is not None
 
     @property
     def background_errors(self) -> dict[str, str]:
-        """What the threads of the store met that costs no data, by the thread's name, until they repeat the step with success."""
+        """Errors in the store's threads that cost no data, by thread name, until the step succeeds."""
         return dict(self._state.errors)
 
     @property
@@ -453,7 +453,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
     def close(self) -> None:
         """Write everything, say that the exit is clean, and let go of the directory. May be repeated, from any thread.
 
-        Messages that are not yet dispatched are. Views that somebody holds stay good. After a failure nothing is written: the
+        Pending messages are dispatched first. Views that the program holds stay valid. After a failure nothing is written: the
         next open recovers. On top of another call of the same thread (a signal handler, a destructor) that holds a lock, puts
         end at once and the rest follows when that call returns or raises, or at the exit of the interpreter.
 

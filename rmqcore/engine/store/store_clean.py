@@ -120,7 +120,7 @@ class StoreClean:
         return pause(milliseconds) or self._state.closing or self._state.failure is not None
 
     def end(self, release: Callable[[], None]) -> None:
-        """Let go of the directory once no round is under way: what lies in it then may be another store's."""
+        """Wait for a running round, then stop cleaning: the directory may get another store."""
         self._lock.run(release)
 
 

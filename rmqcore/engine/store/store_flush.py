@@ -67,7 +67,7 @@ class StoreFlush:
             state.waiters.flush_soon()
 
     def flush_queues(self, least_pages: int) -> None:
-        """Sync queue files with so many dirty pages; with 0 all of them, and let the checkpoint say how far they are."""
+        """Sync queue files with at least this number of dirty pages; with 0 sync all, and record that in the checkpoint."""
         try:
             self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
             self._lock.run(self._flush_queues, least_pages)

@@ -12,7 +12,7 @@ from rmqcore.vocabulary.status import PutMessageStatus
 
 
 class StoreFollowers:
-    """What a store hears from replication; MessageStore documents the methods."""
+    """Replication as seen by a store; MessageStore documents the methods."""
 
     def __init__(self, log: CommitLog, state: StoreState) -> None:
         self._log = log

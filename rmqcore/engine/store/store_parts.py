@@ -227,7 +227,7 @@ class StoreParts:
         )
 
     def release(self) -> None:
-        """Let go of files and lock, whatever happened before; nothing is written."""
+        """Close files and release the lock in any state; nothing is written."""
         try:
             self._let_go()
         finally:

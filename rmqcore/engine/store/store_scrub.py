@@ -19,7 +19,7 @@ MOST_PROBLEMS = 100
 
 
 class Problems:
-    """What was found wrong.
+    """Problems found by the scrub.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class StoreScrub:
         return size
 
     def release(self) -> None:
-        """Let go of the files of a round that has begun, and then of the store's parts."""
+        """Close the files of a running round, then the store's parts."""
         try:
             self._lock.run(self._stop)
         finally:

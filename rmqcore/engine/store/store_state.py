@@ -1,4 +1,4 @@
-"""Whether a store is open, failed or closed, and how each of these ends its puts."""
+"""State of a store: open, failed or closed, and how each of these ends its puts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class StoreState:
-    """What the parts of one store share: its threads, its first failure, and why it is closed.
+    """State shared by the parts of a store: its threads, its first failure, and why it is closed.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class StoreState:
     calls : Calls
         Which threads are inside a call that holds a lock of the store.
     closing : bool
-        A close has begun: whoever waits in between ends its work.
+        A close has started: waiting threads end their work.
     closed : str, optional
         Why no method works any more; None while the store is open.
     errors : dict
@@ -119,7 +119,7 @@ class StoreState:
         self._pid = os.getpid()
 
     def guard(self, appender: Appender) -> None:
-        """Let a failure, a close and a fork end the puts of `appender`; called once, when the store is open."""
+        """Make a failure, a close and a fork end the puts of `appender`; called once, when the store is open."""
         self._appender = appender
         _states.add(self)
 
@@ -212,7 +212,7 @@ class StoreState:
         return self._failures[0] if self._failures else None
 
     def fail(self, error: BaseException) -> None:
-        """Refuse writes from now on; reads go on. The first failure is kept."""
+        """Refuse writes from now on; reads continue. The first failure is kept."""
         if not isinstance(error, BaseException):
             raise TypeError(f"error: expected an exception, got {error!r}")
         self._failures.append(error)
@@ -250,7 +250,7 @@ class StoreState:
         """Raise StoreFailedError when the store has failed."""
         if self.failure is not None:
             raise StoreFailedError(
-                f"{self.root}: {self.failure}; nothing is written any more"
+                f"{self.root}: {self.failure}; the store refuses writes until it is opened again"
             ) from self.failure
 
     # ---- closed
@@ -283,7 +283,7 @@ class StoreState:
         A thread that holds a lock of the store further down its stack (this is a signal handler, a destructor or a callback on
         top of one of its calls) would wait for itself: there puts end now, and the rest follows when that call returns or raises.
 
-        An interrupt leaves the store closed for puts, and the next close goes on.
+        An interrupt leaves the store closed for puts, and the next close continues.
         """
         if not self._released:
             self.closing = True

@@ -1,4 +1,4 @@
-"""What `stats()` of an open store shows."""
+"""Collects the values of `stats()` of an open store."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def backup(
     ValueError
         `dest` lies in the store or the store in `dest`, or a limit below 1.
     TargetNotEmptyError
-        `dest` holds something that is no backup.
+        `dest` is not empty and not a backup.
     OtherStoreError
         The backup is that of another store, or of this one before its log was cut back. The copy stays as it is.
     StoreLockedError
@@ -121,9 +121,13 @@ def _refuse_dledger(paths: StorePaths) -> None:
     for kind in find_kinds(paths):
         if kind.name == "dledger":
             error = StoreFormatError(
-                f"{paths.location}: {kind.sentence}: {kind.place}; a backup does not copy such a log"
+                f"{paths.location}: {kind.sentence}: {kind.place}; backup does not support this "
+                "kind of log"
             )
-            error.hint = "stop the broker and copy the whole directory; or make an ordinary store: rmqcore salvage STORE OUT"
+            error.hint = (
+                "stop the broker and copy the whole directory, or make an ordinary store first: "
+                "rmqcore salvage STORE OUT"
+            )
             raise error
 
 
@@ -135,7 +139,7 @@ def _run(
     manifest = load_manifest(dest)
     if manifest is None:
         if set(dest.names()) - set(OWN):
-            raise TargetNotEmptyError(f"{dest.path} is not empty, and holds no backup")
+            raise TargetNotEmptyError(f"{dest.path} is not empty and is not a backup")
         manifest = Manifest()
     settings = found_config(paths, config)
     own = StorePaths(dest.path)
@@ -143,7 +147,7 @@ def _run(
         if manifest.watermark_phy_offset < 0:
             manifest.save(dest)  # so that a run that is refused below may be repeated
         dest.make(STAGING, exist_ok=True)
-        lock = stack.enter_context(DirectoryLock(dest.path / STAGING, "a backup is under way"))
+        lock = stack.enter_context(DirectoryLock(dest.path / STAGING, "another backup is running"))
         with StoreLocks(own), _nothing_left_of_a_refused_run(dest):
             copy = StoreCopy(paths, dest, manifest, options)
             copied = copy.run()
@@ -210,7 +214,7 @@ def _in_source(
 
 
 def _same_bytes(paths: StorePaths, own: StorePaths, start: int, end: int) -> bool:
-    """Whether store and copy have the same bytes in a range that lies in one file."""
+    """Return True if store and copy have the same bytes in a range that lies in one file."""
     found = [_bytes_at(list_log_files(side), start, end) for side in (paths, own)]
     return found[0] == found[1]
 

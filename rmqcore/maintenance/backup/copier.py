@@ -174,7 +174,7 @@ class Copier:
         self.copied.add(end - begin)
 
     def same(self, source: Source, place: str) -> bool:
-        """Whether the copy has a file with these bytes."""
+        """Return True if the copy has a file with these bytes."""
         status = self._dest.status(place)
         if status is None or status.st_size != source.size:
             return False

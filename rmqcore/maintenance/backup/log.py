@@ -108,26 +108,27 @@ class LogCheck:
             if why is None:
                 continue
             if known >= 0:
-                raise OtherStoreError(f"{why}: the store was cut back or exchanged since")
+                raise OtherStoreError(f"{why}: the store was cut or replaced since the last backup")
             del self._manifest.files[place]
         if known >= 0:
             end = cut_before(paths, files, known)
             if end is not None:
                 raise OtherStoreError(
-                    f"the queues of {paths.root} end with a message before CommitLog offset {end}, and records that follow it "
-                    f"there are older; the backup has the log up to {known}: the store was cut back since"
+                    f"the queues of {paths.root} end with a message before CommitLog offset {end}, "
+                    f"and the records behind it are older; the backup has the log up to {known}: "
+                    "the store was cut since the last backup"
                 )
 
     def _check_start(self, paths: StorePaths, files: Sequence[LogFile], known: int) -> None:
         if not files:
             raise OtherStoreError(
-                f"{paths.root} has no CommitLog file, and the backup has the log up to {known}"
+                f"{paths.root} has no CommitLog file, but the backup has the log up to {known}"
             )
         first, same_root = files[0].file_from_offset, paths.root.stat().st_ino
         if first > known and same_root != self._manifest.root_inode:
             raise OtherStoreError(
-                f"the log of {paths.root} begins at {first}, behind the end of the backup's at {known}, and the store is another "
-                "directory than the backup was made of"
+                f"the log of {paths.root} starts at {first}, behind the end of the backup's log at "
+                f"{known}, and the backup was made from another directory"
             )
 
     def _difference(
@@ -136,7 +137,7 @@ class LogCheck:
         """Why the store does not have what the copy has of a file; None if it has, or the file is just being deleted."""
         if file is None:
             return (
-                f"{paths.root} has no file {place}, and the backup has {mark.copied_to} bytes of it"
+                f"{paths.root} has no file {place}, but the backup has {mark.copied_to} bytes of it"
             )
         try:
             opened = open_file(Path(file.path), os.O_RDONLY)

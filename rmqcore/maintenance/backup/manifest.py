@@ -31,7 +31,7 @@ class Mark(NamedTuple):
         return cls(status.st_ino, status.st_size, status.st_mtime_ns, copied_to)
 
     def fits(self, status: os.stat_result) -> bool:
-        """Whether this is the file that was copied, and nobody changed it since."""
+        """Return True if this is the copied file, unchanged since."""
         return self[:3] == Mark.of(status, 0)[:3]
 
 
@@ -95,7 +95,8 @@ def load_manifest(dest: Folder) -> Manifest | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         pass  # as one with another CRC
     raise StoreFormatError(
-        f"{dest.path / NAME}: no manifest of a backup that this release reads: give another destination"
+        f"{dest.path / NAME}: not a backup manifest that this release can read: choose another "
+        "destination"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a backup did."""
+"""Report of a backup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rmqcore.shown.report import Report
 
-CLEAN, CRASHED = "clean", "as after a crash"
+CLEAN, CRASHED = "clean", "unclean, as after a crash"
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Way:
 
 @dataclass(frozen=True)
 class BackupReport(Report):
-    """What a backup did, and what it found.
+    """Files copied by a backup, and the result of its checks.
 
     Attributes
     ----------
@@ -58,9 +58,9 @@ class BackupReport(Report):
     unreadable : list of str
         Places that the disk did not give: they are zeros in the copy.
     state : str
-        ``clean``, or ``as after a crash``: an open will recover the copy.
+        ``clean``, or ``unclean, as after a crash``: an open will recover the copy.
     state_reason : str
-        Why the copy is as after a crash.
+        Why the copy is unclean, as after a crash.
     fsck : dict or None
         What fsck found in the copy: ``exit_code``, ``records``, ``totals``, and ``in_source``, whether the store has all errors
         that the copy has. None where it was not checked.

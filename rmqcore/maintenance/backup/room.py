@@ -53,7 +53,7 @@ def check_room(
                 needed += _occupied(folder, part.name, dest, manifest)
     free = free_bytes(dest.path)
     if 0 <= free < needed:
-        why = f"{needed} bytes are needed and {free} are free; nothing was copied"
+        why = f"{needed} bytes are needed, but {free} are free; nothing was copied"
         raise OSError(errno.ENOSPC, why, os.fspath(dest.path))
 
 
@@ -70,13 +70,13 @@ def _occupied(folder: Folder, place: str, dest: Folder, manifest: Manifest) -> i
 
 @contextmanager
 def explain_full_disk(dest: Path) -> Iterator[None]:
-    """Let the error of a disk that became full say what is free and what the copy is now."""
+    """Add the free bytes and the state of the copy to the error of a full disk."""
     try:
         yield
     except OSError as error:
         if not is_no_room(error) or "needed" in str(error.strerror):
             raise
         free = free_bytes(dest)
-        how = "the backup is unfinished: make room and run it again"
+        how = "the backup is incomplete: free space and run it again"
         why = f"{os.strerror(error.errno or 0)}; {free} bytes are free, and {how}"
         raise OSError(error.errno, why, os.fspath(error.filename or dest)) from error

@@ -38,14 +38,14 @@ def settle(dest: Path, config: MessageStoreConfig, progress: Progress | None = N
     try:
         plan, _ = preview_recovery(paths, settings, RecoverMode(progress=progress))
     except (StoreError, ValueError) as error:
-        return f"no open takes the store: {error}"
+        return f"the store cannot be opened: {error}"
     if plan.cut_bytes:
         cut = f"{plan.cut_bytes} bytes behind {plan.end_phy_offset}"
         return f"the store's log is damaged: an open would cut {cut}, so the copy was not opened"
     try:
         store = open_store(dest, settings, create=False, services=False, progress=progress)
     except (StoreError, ValueError) as error:
-        return f"no open takes the store: {error}"
+        return f"the store cannot be opened: {error}"
     with store:
         while store.dispatch_once():
             pass

@@ -53,7 +53,7 @@ SAVED_EVERY_S = 2.0
 
 @dataclass(frozen=True)
 class Copied:
-    """What the copying came to.
+    """Result of copying.
 
     Attributes
     ----------
@@ -272,8 +272,9 @@ def _check_no_hole(dest: Folder, manifest: Manifest, begin: int) -> None:
     """Check that a log that begins at an offset goes on where a copy ends, which keeps what it has."""
     if 0 <= manifest.watermark_phy_offset < begin:
         raise OtherStoreError(
-            f"the store's log begins at {begin}, behind the end of the backup {dest.path} at {manifest.watermark_phy_offset}: "
-            "with what is kept it would have a hole; leave out --keep (keep_deleted), or give another destination"
+            f"the store's log starts at {begin}, behind the end of the backup {dest.path} at "
+            f"{manifest.watermark_phy_offset}: with the kept files it would have a gap; omit "
+            "--keep (keep_deleted), or choose another destination"
         )
 
 
@@ -298,7 +299,7 @@ def _opened(paths: StorePaths) -> tuple[int, int] | None:
 
 
 def _holds_log(paths: StorePaths, name: str) -> bool:
-    """Whether a directory in the root is one of the CommitLog's, or has one in it."""
+    """Return True if a directory in the root is one of the CommitLog's, or has one in it."""
     path = Path(os.path.realpath(paths.root / name))
     logs = [Path(os.path.realpath(directory)) for directory in paths.commitlogs]
     return any(log == path or path in log.parents for log in logs)

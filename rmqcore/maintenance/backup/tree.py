@@ -27,7 +27,7 @@ TRIES, TRY_AGAIN_S = 5, 0.02
 
 @dataclass
 class Seen:
-    """What a walk over a store met.
+    """Files and directories found by a walk over a store.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def directories(
 ) -> Iterator[Directory]:
     """Yield a directory and all below it; an entry that is neither file nor directory is noted."""
     if depth > MOST_DEEP:
-        raise StoreError(f"{folder.path}: more than {MOST_DEEP} directories lie in each other")
+        raise StoreError(f"{folder.path}: more than {MOST_DEEP} nested directories")
     files: list[str] = []
     below: list[str] = []
     for name in folder.names():
@@ -237,7 +237,7 @@ def _is_json(name: str) -> bool:
 
 
 def _whole_json(source: Source) -> bool:
-    """Whether a configuration file is whole as a broker writes it; an empty one it has made and not yet written."""
+    """Return True if a configuration file is whole as a broker writes it; an empty one it has made and not yet written."""
     if source.size > 1 << 24:
         return True  # of this length nobody's word is checked
     data = bytearray(source.size)

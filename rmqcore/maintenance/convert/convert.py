@@ -80,7 +80,7 @@ def convert(
     StoreError
         The store has no database of queues.
     StoreFormatError
-        It has no file of a CommitLog.
+        It has no CommitLog file.
     RocksdbError, RocksdbMissingError
         The database cannot be read, or the package that reads it is missing.
     StoreLockedError
@@ -97,9 +97,9 @@ def convert(
     check_apart(paths, target_path)
     files = list_log_files(paths)
     if in_rocksdb(paths) is None:
-        raise StoreError(f"{paths.root} has no database of queues: there is nothing to convert")
+        raise StoreError(f"{paths.root} has no queue database: nothing to convert")
     if not files:
-        raise StoreFormatError(f"{paths.commitlog} has no file of a CommitLog")
+        raise StoreFormatError(f"{paths.commitlog} has no CommitLog file")
     _check_not_in_use(paths)
     work = _Convert(paths, files, found_config(paths, config), progress)
     with new_store(target_path, paths.root) as working:
@@ -115,8 +115,9 @@ def convert(
 def _check_kind(queues: str) -> None:
     if queues == "rocksdb":
         raise ValueError(
-            "queues 'rocksdb': rmqcore reads RocksDB and does not write it, expected 'file'; RocketMQ makes a database of "
-            "queue files itself: start the broker with rocksdbCQDoubleWriteEnable=true"
+            "queues 'rocksdb': rmqcore does not write RocksDB, expected 'file'; RocketMQ itself "
+            "builds the database from queue files: start the broker with "
+            "rocksdbCQDoubleWriteEnable=true"
         )
     if queues not in QUEUE_KINDS:
         raise ValueError(f"queues {queues!r}: expected 'file'")
@@ -127,7 +128,8 @@ def _check_not_in_use(paths: StorePaths) -> None:
     if holder is not None:
         who = f"process {holder}" if holder else "another process"
         raise StoreLockedError(
-            f"{paths.root} is in use by {who}: stop it, for what it writes would be left out"
+            f"{paths.root} is in use by {who}: stop that process, because messages that it writes "
+            "would not be copied"
         )
 
 
@@ -163,11 +165,12 @@ class _Convert:
         """Check that the log was not written while it was copied."""
         if self._sizes() != self._signature:
             raise StoreLockedError(
-                f"{self._paths.commitlog} was written while it was copied: stop what writes it, and run this again"
+                f"{self._paths.commitlog} was changed while it was copied: stop the process that "
+                "writes to it, and run the command again"
             )
 
     def links_into(self, working: Folder) -> bool:
-        """Whether files of the log can have second names in a folder."""
+        """Return True if files of the log can be hard-linked into a folder."""
         return working.device == self._paths.root.stat().st_dev
 
     def run(self, working: Folder) -> None:

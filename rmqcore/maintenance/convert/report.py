@@ -1,4 +1,4 @@
-"""What a conversion made."""
+"""Report of a conversion."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class QueueBounds:
 
 @dataclass(frozen=True)
 class ConvertReport(Report):
-    """What a conversion made.
+    """Queues and files written by a conversion.
 
     Attributes
     ----------

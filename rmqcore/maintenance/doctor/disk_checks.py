@@ -18,7 +18,7 @@ def check_disk(patient: Patient) -> Iterator[Diagnosis]:
     use = disk_use(patient.paths, patient.settings)
     trigger = CleanRules(patient.settings).look(patient.now_ms, use)
     seen = [
-        Evidence(patient.shown(folder), f"the disk is used by {ratio:.0%}")
+        Evidence(patient.shown(folder), f"disk usage is {ratio:.0%}")
         for folder, ratio in (
             (patient.paths.commitlog, use.log),
             (patient.paths.consumequeue, use.queues),
@@ -41,7 +41,7 @@ def check_time_to_come(patient: Patient) -> Iterator[Diagnosis]:
     ahead = [
         Evidence(
             patient.shown(file.path),
-            f"was changed at {file.mtime_ms}",
+            f"was modified at {file.mtime_ms}",
             f"{patient.now_ms} or before",
         )
         for file in report.present.files[:-1]
@@ -51,12 +51,14 @@ def check_time_to_come(patient: Patient) -> Iterator[Diagnosis]:
         yield patient.diagnosis("files_stay", ahead)
     yield from _overdue(patient)
     lost = [
-        _evidence(row, f"{row.lost} messages are gone") for row in report.present.groups if row.lost
+        _evidence(row, f"{row.lost} messages were deleted unread")
+        for row in report.present.groups
+        if row.lost
     ]
     if lost:
         yield patient.diagnosis("unread_lost", lost)
     soon = [
-        _evidence(row, f"{row.loses} messages go from {row.loses_from_ms} on")
+        _evidence(row, f"{row.loses} unread messages will be deleted, from {row.loses_from_ms} on")
         for row in report.present.groups
         if row.loses_from_ms is not None and row.loses_from_ms < patient.now_ms + DAY_MS
     ]
@@ -72,7 +74,7 @@ def _overdue(patient: Patient) -> Iterator[Diagnosis]:
     late = [
         Evidence(
             facts.file.name,
-            f"was changed at {facts.mtime_ms}",
+            f"was modified at {facts.mtime_ms}",
             f"deleted {rules.reserved_ms} ms later",
         )
         for facts in patient.log.files[:-1]
@@ -91,7 +93,7 @@ def _filling(patient: Patient, report: RetentionReport) -> Iterator[Diagnosis]:
         yield patient.diagnosis(
             "disk_fills",
             [
-                Evidence(disk.path, f"full at {min(soon)}, at {rate} bytes of log a second")
+                Evidence(disk.path, f"full at {min(soon)}, at {rate} bytes of log per second")
                 for disk in report.disks
             ],
             shorter=max(1, patient.settings.file_reserved_time // 3),
@@ -102,6 +104,6 @@ def _evidence(row: UnreadForecast, what: str) -> Evidence:
     return Evidence(
         f"config/consumerOffset.json {row.topic}@{row.group} {row.queue_id}",
         what,
-        f"the group is at {row.queue_offset}, the queue begins at {row.min_offset}",
+        f"the group is at {row.queue_offset}, the queue starts at {row.min_offset}",
         row.first_unread_phy_offset,
     )

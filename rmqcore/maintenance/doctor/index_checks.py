@@ -17,7 +17,7 @@ def check_index(patient: Patient) -> Iterator[Diagnosis]:
     wrong = [
         Evidence(
             f"index/{file.name}",
-            f"its messages lie from {file.begin_phy_offset} to {file.end_phy_offset}",
+            f"its messages are at {file.begin_phy_offset} to {file.end_phy_offset}",
             f"up to {end}",
             file.begin_phy_offset,
         )
@@ -34,7 +34,7 @@ def check_index(patient: Patient) -> Iterator[Diagnosis]:
     gone = [
         Evidence(
             f"index/{file.name}",
-            f"its newest message was at {file.end_phy_offset}",
+            f"its newest message is at {file.end_phy_offset}",
             f"{patient.log_min} or later",
         )
         for file in files

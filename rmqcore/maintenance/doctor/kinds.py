@@ -17,13 +17,13 @@ RETENTION = "rmqcore retention {store}"
 SALVAGE = "rmqcore salvage {store} {store_salvaged}"
 GET = "rmqcore get {store} --topic {topic} --queue {queue_id} --offset {queue_offset}"
 THEN_APPLY = (
-    "The command shows what an open would do; --apply does it, and keeps what it cuts in cut/."
+    "The command shows what an open would do; --apply does it, and keeps the cut bytes in cut/."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a diagnosis says wherever it is made."""
+    """Severity, texts and command of a diagnosis."""
 
     severity: str
     pains: tuple[int, ...]
@@ -37,43 +37,46 @@ KINDS = {
     "damaged_log": Kind(
         ERROR,
         (1, 3, 5),
-        "Bytes of the log are not a record, or a body fails its CRC: a disk, a copy or another program changed them. A start "
-        "that reads that far cuts the log there, and all behind it.",
-        "Do not start a broker. Copy the store away, look at the whole extent with fsck, and take what can be proven into a"
-        " new store with salvage.",
+        "Bytes of the log are not a record, or a body fails its CRC: a disk, a copy or another "
+        "program changed them. A broker start that reads that far cuts the log there and drops "
+        "everything behind it.",
+        "Do not start a broker. Make a copy of the store, list all damage with fsck, and save the "
+        "sound messages into a new store with salvage.",
         SALVAGE,
     ),
     "torn_tail": Kind(
         WARNING,
         (1, 3, 4),
-        "Behind the last sound record lie bytes that are none: a record that was being written when the process or the "
-        "machine died, or stale bytes.",
-        "Nothing that a sync had confirmed lies there. " + THEN_APPLY,
+        "The bytes behind the last sound record are not a record: the process or machine died "
+        "while a record was written, or the bytes are stale.",
+        "Messages that a sync had confirmed are not affected. " + THEN_APPLY,
         RECOVER,
     ),
     "log_file_size": Kind(
         ERROR,
         (2, 7, 17),
-        "A file of the log has another length than its neighbours: it was half made on a full disk, cut, or its copy was "
-        "interrupted. A broker refuses to start.",
-        "Copy the file again from where the store came from. Where there is no other copy, take what can be proven into a "
-        "new store with salvage.",
+        "A file of the log differs in length from its neighbours: it was created incompletely on "
+        "a full disk, truncated, or its copy was interrupted. A broker refuses to start.",
+        "Copy the file again from where the store came from. If there is no other copy, save the "
+        "sound messages into a new store with salvage.",
         SALVAGE,
     ),
     "log_file_name": Kind(
         ERROR,
         (7, 17),
-        "A name among the files of the log is no offset, or does not fit the others: an editor's backup, or a file that was"
-        " renamed. A broker refuses to start.",
-        "Move what is no file of the log out of the directory; do not delete it.",
+        "A file in the log's directory has a name that is not an offset or does not fit the other "
+        "files: an editor's backup, or a renamed file. A broker refuses to start.",
+        "Move files that do not belong to the log out of the directory; do not delete them.",
         FSCK,
     ),
     "log_file_twice": Kind(
         ERROR,
         (7, 17),
-        "A file of the log lies in two directories: a copy went into the wrong one, or a disk was put in place of another. "
-        "Nothing opens the store, since it is not known which of the two is the log's.",
-        "Move the file that the evidence names out of the log's directories, and keep it until fsck finds the store sound.",
+        "Two directories hold the same file of the log: a copy went into the wrong directory, or "
+        "a disk was swapped. Neither a broker nor rmqcore opens the store, because either file "
+        "could be the right one.",
+        "Move the file named in the evidence out of the log's directories, and keep it until fsck "
+        "reports a sound store.",
         FSCK,
     ),
     "log_hole": Kind(
@@ -81,75 +84,83 @@ KINDS = {
         (3, 7, 17),
         "A file of the log is missing between two others: it was deleted by hand, or not copied. Its messages are gone, and"
         " a broker's dispatch waits in front of it.",
-        "Put the file back from a copy. Where there is none, take what is left into a new store with salvage.",
+        "Restore the file from a copy. If there is none, save the remaining messages into a new "
+        "store with salvage.",
         SALVAGE,
     ),
     "log_missing": Kind(
         ERROR,
         (7, 17),
-        "There are queues with messages and no file of the log: its disk is not mounted, or it lies elsewhere "
-        "(storePathCommitLog). RocketMQ deletes all queues when it is started like this.",
+        "The queues have messages, but the log has no file: its disk is not mounted, or it is in "
+        "another directory (storePathCommitLog). A RocketMQ broker that starts in this state "
+        "deletes all queues.",
         "Do not start a broker. Mount the disk, or name the log's directory with --commitlog.",
         "rmqcore info {store}",
     ),
     "log_only": Kind(
         INFO,
         (3, 17),
-        "There is a CommitLog and nothing else of a store: somebody copied commitlog/ alone. No broker ran here.",
-        "cat, export, stats and fsck read it as it is. For a get by queue and a query by key make queues and index from it.",
+        "The store consists of a CommitLog only: commitlog/ was copied without the other "
+        "directories. No broker has run here.",
+        "cat, export, stats and fsck work without queues and index. To get by queue or query by "
+        "key, build them from the log.",
         "rmqcore rebuild {store} --cq --index --out {store_rebuilt}",
     ),
     "moved_log": Kind(
         ERROR,
         (8, 17),
-        "The records of a file say that they lie elsewhere: the file was renamed, or the log was put together from another "
-        "store's. Offsets of queues and index lead to other messages.",
-        "Give the file the name that its first record says, or copy the directory again as it is.",
+        "Records of a file name another offset than the one where they are stored: the file was "
+        "renamed, or comes from another store's log. Queues and index point to other messages.",
+        "Rename the file to the offset in its first record, or copy the directory again unchanged.",
         "mv -n {log_file} {log_name}",
     ),
     "clock_step": Kind(
         WARNING,
         (10, 11),
-        "Store times step back from one file of the log to a later one, or lie in the future: the machine's clock was set. "
-        "Searches by time and by key in a range of time leave messages out.",
-        "Keep the clock with NTP. Messages are all there: read them by offset, or without a range of time.",
+        "Store times decrease from one file of the log to the next, or are in the future: the "
+        "machine's clock was changed. Searches by time, or by key within a range of time, can "
+        "miss messages.",
+        "Synchronize the clock with NTP. No message is lost: read by offset, or without a range "
+        "of time.",
         "rmqcore cat {store} --from-phy {phy_offset} --limit 3 --body none",
     ),
     "cut_away": Kind(
         INFO,
         (3, 5),
-        "An earlier recovery has cut bytes from the log, and kept them in cut/.",
-        "Look whether there are messages among them that you miss; delete the files when not.",
+        "An earlier recovery cut bytes from the log and kept them in cut/.",
+        "Check whether they contain messages that you need; delete the files if not.",
         "ls -l {cut}",
     ),
     # ---- how it was closed, and who has it ----
     "unclean_exit": Kind(
         WARNING,
         (6,),
-        "The abort file is there and nobody has the store: it was not cleanly closed. The next start begins to read the log "
-        "at a file that the checkpoint tells, compares it with queues and index, and takes so much longer.",
+        "The abort file exists and no process has the store open: it was not closed cleanly. The "
+        "next start takes longer: from the file that the checkpoint determines on, it reads the "
+        "log and compares queues and index with it.",
         THEN_APPLY,
         RECOVER,
     ),
     "in_use": Kind(
         INFO,
         (7,),
-        "Another process has the store open. What was found is what it looked like for a moment.",
-        "Reading is safe. Nothing else may write to it.",
+        "Another process has the store open and changes it; the findings describe one moment.",
+        "Reading is safe. No other process may write to the store.",
         "rmqcore info {store}",
     ),
     "checkpoint": Kind(
         ERROR,
         (3, 6),
-        "The checkpoint is too short, or says that more was on disk than the log has: the log lost its end, or belongs to "
-        "another checkpoint. A start after a crash begins to read too late.",
+        "The checkpoint is too short, or it is ahead of the log: the log lost its end, or the "
+        "checkpoint belongs to another store. Recovery after a crash would start reading too late.",
         THEN_APPLY,
         RECOVER,
     ),
     "no_checkpoint": Kind(
         WARNING,
         (6,),
-        "There is no checkpoint: a start after an unclean exit reads more than it would have to.",
+        "There is no checkpoint: a start after an unclean exit reads more of the log than "
+        "necessary.",
         "The next clean close writes one. " + THEN_APPLY,
         RECOVER,
     ),
@@ -157,89 +168,100 @@ KINDS = {
     "queues_missing": Kind(
         ERROR,
         (3, 8),
-        "The log has messages, and there are no queues: no consumer can fetch anything.",
-        "Make them from the log, beside the store; --apply instead of --out puts them in their place.",
+        "The log has messages, but there are no queues: consumers cannot fetch anything.",
+        "Build the queues from the log into a new directory; with --apply instead of --out they "
+        "are put into the store.",
         "rmqcore rebuild {store} --cq --out {store_rebuilt}",
     ),
     "queues_behind": Kind(
         WARNING,
         (3, 4, 6),
-        "The queues end far before the log: messages that no consumer sees until they are dispatched again.",
+        "The queues end far before the log: consumers cannot see the messages behind that point "
+        "until they are dispatched.",
         THEN_APPLY,
         RECOVER,
     ),
     "queue_beyond_log": Kind(
         WARNING,
         (1, 3, 4),
-        "Entries of a queue lead behind the end of the log: the log lost its end, in a power cut or in a copy that was made"
-        " while the store ran. Consumers may have seen these messages; they are gone.",
-        "The command shows what an open would do, and how many entries N are lost; --apply --drop N does it, and keeps what it"
-        " cuts in cut/.",
+        "Entries of a queue point behind the end of the log: the log lost its end, in a power cut "
+        "or in a copy made while the store was running. These messages are lost; consumers may "
+        "have received them already.",
+        "The command shows what an open would do, and the number N of entries that are lost; "
+        "--apply --drop N does it, and keeps the cut bytes in cut/.",
         RECOVER,
     ),
     "misnamed_records": Kind(
         ERROR,
         (1, 5),
-        "The newest entry of a queue leads to a record that names another topic, queue or queue offset, or no queue: a bit of "
-        "its TOPIC, QUEUEID, QUEUEOFFSET or SYSFLAG changed, which no checksum covers. Consumers still get the "
-        "message by the entry.",
-        "Copy the store away, and look at the whole extent with fsck, which names every such entry. An open after a clean exit "
-        "leaves the entry where it is.",
+        "The newest entry of a queue points to a record of another topic, queue or queue offset, "
+        "or of none: a bit of its TOPIC, QUEUEID, QUEUEOFFSET or SYSFLAG changed, which no "
+        "checksum covers. Consumers still get the message through the entry.",
+        "Make a copy of the store, and list all such entries with fsck. An open after a clean "
+        "exit does not change the entry.",
         FSCK,
     ),
     "queue_min_below_log": Kind(
         WARNING,
         (8,),
-        "A queue begins with entries of messages that the log has deleted, a whole file of them: its minimum offset is "
-        "wrong, and consumers that begin there are told OFFSET_ILLEGAL again and again.",
-        "A store that is open corrects it with its next round of cleaning. The command shows what a consumer is answered.",
+        "A queue starts with at least a whole file of entries whose messages the log has deleted: "
+        "its minimum offset is wrong, and consumers that start there get OFFSET_ILLEGAL "
+        "repeatedly.",
+        "An open store corrects this in its next cleaning round. The command shows what a "
+        "consumer gets.",
         GET,
     ),
     "queue_files": Kind(
         ERROR,
         (3, 7),
-        "A file of a queue has another length than the others or a name that does not fit, or one is missing between "
-        "others. RocketMQ refuses to start, or answers with holes.",
-        "An open makes it right from the log. " + THEN_APPLY,
+        "A file of a queue differs in length from the others, has a name that does not fit, or is "
+        "missing between others. RocketMQ refuses to start, or its queues have gaps.",
+        "An open repairs the queue from the log. " + THEN_APPLY,
         DEEP,
     ),
     "group_beyond_queue": Kind(
         WARNING,
         (8,),
-        "A consumer group's offset lies behind the end of its queue: the queue lost its end or was made again, or the "
-        "offsets are those of another store. The group gets nothing until the queue reaches that offset, or it is set back.",
-        "Set the group's offset to what the command tells as next, with mqadmin resetOffsetByTime.",
+        "A consumer group's offset is behind the end of its queue: the queue lost its end or was "
+        "recreated, or the offsets come from another store. The group gets no messages until the "
+        "queue reaches that offset or the offset is reset.",
+        "Reset the group's offset to the next offset that the command shows, with mqadmin "
+        "resetOffsetByTime.",
         GET,
     ),
     "many_queues": Kind(
         WARNING,
         (18,),
-        "RocketMQ maps every file of the store, and there are nearly as many as the system allows a process: puts fail with"
-        ' "Map failed" when there are more.',
-        "Raise vm.max_map_count and the limit of open files before the broker is started again.",
+        "RocketMQ maps every file of the store, and their number is close to the system's limit per process: "
+        "beyond it, puts fail with"
+        ' "Map failed".',
+        "Raise vm.max_map_count and the limit of open files before you restart the broker.",
         "cat /proc/sys/vm/max_map_count",
     ),
     "store_kind": Kind(
         INFO,
         (18,),
-        "Not all of the store is in plain files of a log, queues and index, or a part of it is work that only a broker of "
-        "Java does.",
-        "docs/store-kinds.md says what each command does with it. A kind that rmqcore does not write is refused by everything "
-        "that writes.",
+        "Parts of the store are not plain files of a log, queues and index, or need work that "
+        "only a Java broker does.",
+        "docs/store-kinds.md lists what each command does with it. Every command that writes "
+        "refuses kinds that rmqcore cannot write.",
         "rmqcore info {store}",
     ),
     "rocksdb_queues": Kind(
         INFO,
         (18,),
         "The queues are in RocksDB (storeType=defaultRocksDB). rmqcore reads them (the extra rocksdb) and does not write them.",
-        "Nothing to do. A copy of the store with queues as files, which rmqcore can open, is made so.",
+        "Nothing needs to be done. The command makes a copy of the store with queues as files, "
+        "which rmqcore can open.",
         "rmqcore convert {store} {store_converted} --queues file",
     ),
     "rocksdb_damaged": Kind(
         ERROR,
         (3, 7, 18),
-        "The database of the queues lacks a file, or a file of it is damaged. RocketMQ refuses to start, or serves a part.",
-        "Copy the store away first. The log has the messages: make queues from it beside the store, and compare.",
+        "The database of the queues lacks a file, or a file of it is damaged. RocketMQ refuses to "
+        "start, or serves only some of the queues.",
+        "Make a copy of the store first. The log has the messages: build queues from it into a "
+        "new directory, and compare.",
         "rmqcore rebuild {store} --cq --out {store_rebuilt}",
     ),
     # ---- work of a Java broker ----
@@ -247,176 +269,190 @@ KINDS = {
         WARNING,
         (8,),
         "Timed messages wait in Java's timer wheel (timerwheel, timerlog). rmqcore does not deliver them.",
-        "Let a Java broker have the store until they are delivered, or read them where they lie: their topic is "
-        "rmq_sys_wheel_timer, and REAL_TOPIC says for whom they are.",
+        "Run a Java broker on the store until they are delivered, or read them from the topic "
+        "rmq_sys_wheel_timer; their property REAL_TOPIC is the destination.",
         "rmqcore cat {store} --topic rmq_sys_wheel_timer --limit 3 --body none",
     ),
     "pop_waiting": Kind(
         WARNING,
         (8,),
-        "POP consumers were given messages and have not acknowledged them. A Java broker gives them to consumers again; "
-        "rmqcore does not.",
-        "Let a Java broker have the store until they are acknowledged. A group that continues with ordinary pulls does not get"
-        " them: their offsets lie behind its own.",
+        "POP consumers received messages and have not acknowledged them. A Java broker delivers "
+        "them again; rmqcore does not.",
+        "Run a Java broker on the store until they are acknowledged. A group that continues with "
+        "ordinary pulls does not get them: their offsets are before its own.",
         "rmqcore info {store}",
     ),
     "delay_offset": Kind(
         WARNING,
         (8,),
-        "delayOffset.json says that a delay level was delivered up to a place outside of its queue: the queue lost its end or "
-        "was made again, or the file is another store's. A broker continues at the queue's start or end, so messages are "
-        "delivered again, or not at all.",
-        "Put the file back from the store's own backup before a broker is started.",
+        "delayOffset.json has an offset of a delay level that is outside its queue: the queue "
+        "lost its end or was recreated, or the file comes from another store. A broker continues "
+        "at the queue's start or end, so messages are delivered again or not at all.",
+        "Restore the file from a backup of this store before you start a broker.",
         "rmqcore info {store}",
     ),
     # ---- index ----
     "index_files": Kind(
         WARNING,
         (10,),
-        "A file of the index has another length than the others, or a header that does not fit the log: queries by key find"
-        " nothing, or the wrong messages.",
-        "Make the index anew, beside the store; --apply instead of --out puts it in its place.",
+        "An index file differs in length from the others, or its header does not fit the log: "
+        "queries by key find nothing, or wrong messages.",
+        "Build a new index into a new directory; with --apply instead of --out it is put into the "
+        "store.",
         "rmqcore rebuild {store} --index --out {store_rebuilt}",
     ),
     "index_missing": Kind(
         INFO,
         (10,),
-        "The log has messages and there is no index: queries by key find nothing.",
-        "Make it from the log, beside the store; --apply instead of --out puts it in its place.",
+        "The log has messages, but there is no index: queries by key find nothing.",
+        "Build the index from the log into a new directory; with --apply instead of --out it is "
+        "put into the store.",
         "rmqcore rebuild {store} --index --out {store_index}",
     ),
     "index_grows": Kind(
         WARNING,
         (10, 11),
-        "Files of the index speak of nothing but messages that the log has deleted, and are not deleted themselves: they "
-        "fill the disk.",
-        "A store that is open deletes them with its next round of cleaning that deletes a file of the log; or make the "
-        "index anew.",
+        "Index files cover only messages that the log has deleted, but were not deleted with "
+        "them: they use disk space.",
+        "An open store deletes them in the next cleaning round that deletes a file of the log; or "
+        "rebuild the index.",
         "rmqcore rebuild {store} --index --out {store_rebuilt}",
     ),
     # ---- files of the configuration ----
     "torn_config": Kind(
         ERROR,
         (9,),
-        "A file of config/ is torn and has no backup that can be read: a power cut came while it was written. A broker "
-        "starts without what it held: topics, subscriptions, or the offsets of all groups.",
-        "Put it back from a backup before a broker is started: a start writes a new one. The queues show topics and their "
-        "number.",
+        "A file of config/ is incomplete and has no readable backup: the power failed while it "
+        "was written. A broker starts without its content: topics, subscriptions, or the offsets "
+        "of all groups.",
+        "Restore it from a backup before you start a broker, because a start writes a new one. "
+        "The command lists topics and their queues.",
         "rmqcore info {store} --json",
     ),
     "torn_config_with_backup": Kind(
         WARNING,
         (9,),
-        "A file of config/ is torn, and its .bak can be read: a broker takes the backup, which may be a few seconds older.",
-        "Put the backup in its place; the torn file is kept under another name.",
+        "A file of config/ is incomplete, but its .bak is readable: a broker reads the .bak, "
+        "which may be a few seconds older.",
+        "Replace the file by its .bak; the commands keep the incomplete file under another name.",
         "mv -n {config_file} {config_torn} && cp -p {backup} {config_file}",
     ),
     "config_sizes": Kind(
         ERROR,
         (7, 17),
-        "The broker.conf has another size for files than the files have: RocketMQ refuses to start.",
-        "Set the size in the broker.conf to what the files have.",
+        "The file size in broker.conf differs from the size of the files: RocketMQ refuses to "
+        "start.",
+        "Set the size in broker.conf to that of the files.",
         "rmqcore info {store}",
     ),
     # ---- disk and time ----
     "disk_full": Kind(
         ERROR,
         (2, 11),
-        "The disk is used by more than diskSpaceWarningLevelRatio: puts are refused.",
-        "Free room beside the store; do not delete files of it by hand. The command tells what the rules will delete, and "
-        "when.",
+        "Disk usage is above diskSpaceWarningLevelRatio: puts are refused.",
+        "Free disk space outside the store; do not delete its files by hand. The command lists "
+        "what the cleaning rules will delete, and when.",
         RETENTION,
     ),
     "disk_nearly_full": Kind(
         WARNING,
         (11,),
-        "The disk is used by more than diskMaxUsedSpaceRatio or diskSpaceCleanForciblyRatio: files are deleted at any hour,"
-        " above the second one before their time.",
-        "The command tells what goes when; --what-if fileReservedTime=N what a shorter time would change.",
+        "Disk usage is above diskMaxUsedSpaceRatio or diskSpaceCleanForciblyRatio: expired files "
+        "are deleted at any hour, and above the second ratio also files that have not expired.",
+        "The command lists what is deleted when; --what-if fileReservedTime=N shows the effect of "
+        "a shorter time.",
         RETENTION,
     ),
     "disk_fills": Kind(
         WARNING,
         (11,),
-        "At the log's write rate the disk is full, or used by more than diskSpaceWarningLevelRatio, within a week.",
-        "Add room, or keep messages for a shorter time: the command shows what that changes.",
+        "At the log's write rate, disk usage exceeds diskSpaceWarningLevelRatio, or the disk is "
+        "full, within a week.",
+        "Add disk space, or keep messages for a shorter time: the command shows the effect.",
         "rmqcore retention {store} --what-if fileReservedTime={shorter}",
     ),
     "unread_lost": Kind(
         WARNING,
         (8, 11),
-        "Messages were deleted that a consumer group had not read.",
-        "The group goes on at the queue's minimum. Keep messages longer (fileReservedTime), or find out why the group is so"
-        " slow.",
+        "Messages were deleted before a consumer group had read them.",
+        "The group continues at the queue's minimum offset. Keep messages longer "
+        "(fileReservedTime), or find out why the group is slow.",
         RETENTION,
     ),
     "unread_goes": Kind(
         WARNING,
         (11,),
-        "Messages that a consumer group has not read are deleted within a day.",
-        "Let the group catch up, or save the messages with export; the command tells which and when.",
+        "Within a day, messages will be deleted that a consumer group has not read.",
+        "Let the group catch up, or save the messages with export; the command lists which are "
+        "deleted, and when.",
         RETENTION,
     ),
     "files_overdue": Kind(
         WARNING,
         (11,),
-        "A process has the store open, and files of the log whose time was over two days ago are still there: its cleaning "
-        "does not get on, or it runs with another broker.conf.",
-        "Look into the broker's log for what keeps it from deleting, and whether it runs with this broker.conf.",
+        "A process has the store open, but files of the log that expired two days ago still exist: "
+        "cleaning does not work, or the process uses another broker.conf.",
+        "Check the broker's log for the reason, and whether the broker uses this broker.conf.",
         RETENTION,
     ),
     "files_stay": Kind(
         WARNING,
         (11,),
-        "Files of the log have a time in the future: they are not deleted before it, nor are any behind them.",
-        "Set their times to those of their newest messages with touch -d.",
+        "Files of the log have a modification time in the future: they, and all files behind "
+        "them, are kept until then.",
+        "Set their modification times to the store times of their newest messages with touch -d.",
         RETENTION,
     ),
     "owners": Kind(
         WARNING,
         (7,),
-        "Files of the store belong to different users, or this one may not read or write them: a broker was started by "
-        "another user, as after a copy by root.",
-        "Give all files to the user that runs the broker, while it is stopped.",
+        "Files of the store belong to different users, or this user cannot read or write them: "
+        "another user, such as root, started a broker or copied the store.",
+        "Stop the broker, and change the owner of all files to the user that runs it.",
         "ls -ln {commitlog}",
     ),
     "unreadable": Kind(
         ERROR,
         (7,),
-        "This user may not read a part of the store, or its disk does not give it: nothing is known of that part.",
-        "Run the command again as the user that owns the part; the command shows who that is. Where its owner cannot read it "
-        "either, the disk fails: copy away what can be read.",
+        "This user is not allowed to read a part of the store, or its disk fails to read it: that "
+        "part was not checked.",
+        "Run doctor again as the owner of that part, which the command shows. If the owner cannot "
+        "read it either, the disk is failing: copy the readable files elsewhere.",
         "ls -ldn {unreadable}",
     ),
     "odd_files": Kind(
         ERROR,
         (7, 17),
-        "A link, FIFO, socket or device, or a second name of a file, lies in the place of a file or directory of the store,"
-        " or a directory in that of a file: it was not followed.",
-        "Move it away, or put in its place what it leads to; a log on another disk is better named with storePathCommitLog.",
+        "In place of a file or directory of the store there is a link, FIFO, socket, device, hard "
+        "link or directory: it was not followed.",
+        "Move it away, or replace it by the file that it points to; for a log on another disk use "
+        "storePathCommitLog.",
         FSCK,
     ),
     "not_looked_at": Kind(
         WARNING,
         (7,),
-        "A part of the store could not be looked at.",
-        "Look at what the system says of it; fsck tells more of files that do not fit together.",
+        "A part of the store could not be checked.",
+        "Read the system's error in the evidence; fsck lists more about files that do not fit "
+        "together.",
         FSCK,
     ),
     # ---- thorough ----
     "fsck_errors": Kind(
         ERROR,
         (1, 3, 5, 8),
-        "Comparing everything with everything found damage, or messages that no consumer can fetch.",
-        "Copy the store away first. Queues and index heal from the log (recover --deep --apply); what the log lost is in no"
-        " tool's power, what is left of it is taken into a new store by salvage. Of two records with one queue offset one is"
-        " in no queue; salvage keeps it for lookups by message id and key.",
+        "The complete comparison found damage, or messages that consumers cannot fetch.",
+        "Make a copy of the store first. recover --deep --apply repairs queues and index from the "
+        "log; damaged messages of the log cannot be repaired, and salvage saves the sound ones "
+        "into a new store. If two records have one queue offset, only one is in the queue; "
+        "salvage keeps the other for lookups by message id and key.",
         FSCK,
     ),
     "fsck_warnings": Kind(
         WARNING,
         (3, 8, 10),
-        "Comparing everything with everything found what a start repairs, or what is odd.",
+        "The complete comparison found deviations that a start repairs, or that are unusual but "
+        "harmless.",
         THEN_APPLY,
         DEEP,
     ),

@@ -1,4 +1,4 @@
-"""What the log itself shows: the records that a start reads, its times, and how it was closed."""
+"""Checks of the log: the records that a start reads, store times, and how it was closed."""
 
 from __future__ import annotations
 
@@ -110,11 +110,7 @@ def check_times(patient: Patient) -> Iterator[Diagnosis]:
 def check_exit(patient: Patient) -> Iterator[Diagnosis]:
     """How it was closed, and who has it."""
     if patient.holder is not None:
-        who = (
-            f"process {patient.holder}"
-            if patient.holder
-            else "a process that the system does not name"
-        )
+        who = f"process {patient.holder}" if patient.holder else "an unknown process"
         yield patient.diagnosis("in_use", [Evidence("lock", f"held by {who}", "free")])
     elif patient.unclean:
         yield patient.diagnosis(
@@ -131,14 +127,14 @@ def _start(patient: Patient) -> Iterator[Evidence]:
     compared = min(patient.settings.recover_check_bytes, patient.log.disk_bytes)
     seconds = max(1, round((size + compared) / READ_BYTES_PER_SECOND))
     what = (
-        f"a start reads {size} bytes from here on ({reason}), and compares {compared} with the queues: about "
-        f"{seconds} s where the disk gives 1 GiB a second"
+        f"a start reads {size} bytes from here on ({reason}), and compares {compared} with the "
+        f"queues: about {seconds} s at 1 GiB per second"
     )
     yield Evidence(patient.shown(path), what, None, begin)
 
 
 def check_the_checkpoint(patient: Patient) -> Iterator[Diagnosis]:
-    """What the checkpoint says, against what the log has."""
+    """Compare the checkpoint with the log."""
     checkpoint, found = patient.checkpoint_findings
     if checkpoint is None and not found:
         return  # something else lies in its place: told with the other kinds of files

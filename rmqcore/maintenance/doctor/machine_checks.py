@@ -1,4 +1,4 @@
-"""What the machine allows: owners and rights of files, and how many of them a process may map."""
+"""Checks of the machine: owners and permissions of files, and the limit of mapped files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_owners(patient: Patient) -> Iterator[Diagnosis]:
                 )
             )
         elif not os.access(path, os.R_OK | os.W_OK, follow_symlinks=False):
-            odd.append(Evidence(patient.shown(path), "this user may not read and write it", "both"))
+            odd.append(Evidence(patient.shown(path), "this user cannot read and write it", "both"))
     if odd:
         yield patient.diagnosis("owners", odd)
 

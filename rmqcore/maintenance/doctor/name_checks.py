@@ -72,7 +72,7 @@ def _check_database(patient: Patient, place: str) -> Iterator[Diagnosis]:
 
 
 def check_kind(patient: Patient) -> Iterator[Diagnosis]:
-    """What the store is, beside plain files."""
+    """Report parts of the store that are not plain files."""
     kinds = find_kinds(patient.paths)
     if kinds:
         yield patient.diagnosis(
@@ -88,7 +88,7 @@ def check_holes(patient: Patient) -> Iterator[Diagnosis]:
         for gap in gap_between(one, other, size):
             short = gap.kind == "short_file"
             lacks = f"{gap.byte_count} bytes are missing"
-            what = f"{lacks} at its end" if short else f"not there; {lacks} with it"
+            what = f"{lacks} at its end" if short else f"missing; {lacks} with it"
             name = "log_file_size" if short else "log_hole"
             found[name].append(Evidence(gap.path, what, gap.expected, gap.start_phy_offset))
     for name, evidence in found.items():

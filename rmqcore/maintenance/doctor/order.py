@@ -68,6 +68,6 @@ def in_order(found: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
 def _behind(one: Diagnosis, first: list[str]) -> Diagnosis:
     for name in first:
         if one.name in WAITS[name]:
-            step = f"First the next step of {name}; then run doctor again."
+            step = f"First take the next step of {name}, then run doctor again."
             return replace(one, command="", next_step=step, after=name)
     return one

@@ -141,12 +141,12 @@ class Patient:
 
     @cached_property
     def unclean(self) -> bool:
-        """Whether the abort file is there."""
+        """True if the abort file is there."""
         return AbortFile(self.paths.abort).exists
 
     @cached_property
     def is_log_only(self) -> bool:
-        """Whether there are messages, and nothing of a store but the CommitLog."""
+        """True if the store has messages, and only a CommitLog."""
         return is_log_only(self.paths) and self.has_messages
 
     @cached_property
@@ -219,7 +219,7 @@ class Patient:
 
     @cached_property
     def has_messages(self) -> bool:
-        """Whether the log has any record."""
+        """True if the log has any record."""
         return any(facts.first is not None for facts in self.log.files)
 
     @property
@@ -229,7 +229,7 @@ class Patient:
 
     @property
     def all_queues_listed(self) -> bool:
-        """Whether no directory above or of a queue keeps its names back, which the check of names tells."""
+        """True if all directories of queues are readable; the check of names reports the others."""
         return not self._queues[1]
 
     @cached_property

@@ -42,7 +42,7 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
         evidence = [
             Evidence(
                 patient.shown(one.queue.directory),
-                f"its newest entry leads to {one.phy_offset}",
+                f"its newest entry points to {one.phy_offset}",
                 f"before {end}",
                 one.phy_offset,
             )
@@ -55,7 +55,7 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
     if below:
         yield _min_below(patient, below)
     if 0 <= reached < end - CLEAN_BYTES:
-        what = f"no entry leads behind {reached}"
+        what = f"no entry points behind {reached}"
         yield patient.diagnosis("queues_behind", [Evidence("consumequeue", what, end, reached)])
 
 
@@ -64,7 +64,7 @@ def _min_below(patient: Patient, below: list[tuple[QueueFiles, int, int]]) -> Di
     evidence = [
         Evidence(
             patient.shown(queue.directory),
-            f"begins at queue offset {start}, with a message at {phy_offset}",
+            f"starts at queue offset {start}, with a message at {phy_offset}",
             f"{patient.log_min} or later",
             phy_offset,
         )

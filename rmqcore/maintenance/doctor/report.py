@@ -1,4 +1,4 @@
-"""What a doctor answers: diagnoses, each with its evidence and a command."""
+"""Report of doctor: diagnoses, each with evidence and a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEVERITIES = (ERROR, WARNING, INFO)
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was seen, and where.
+    """A fact found by a check, and where.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class DoctorReport(Report):
-    """What was found.
+    """Diagnoses of a store.
 
     Attributes
     ----------

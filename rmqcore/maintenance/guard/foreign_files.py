@@ -49,7 +49,7 @@ def _check(folder: Folder, part: str) -> None:
     named = ", ".join(found[:MOST_NAMED]) + (" and more" if len(found) > MOST_NAMED else "")
     what = "queues" if part == "consumequeue" else "the index"
     raise ForeignFilesError(
-        f"{folder.path} holds what is not a file of {what}: {named}; nothing was changed"
+        f"{folder.path} holds files that do not belong to {what}: {named}; nothing was changed"
     )
 
 

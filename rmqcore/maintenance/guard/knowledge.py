@@ -1,4 +1,4 @@
-"""What old queues and an old index know that new ones do not: entries of messages, and how far offsets were given away.
+"""Entries of old queues and an old index that the new ones lack.
 
 An entry counts if it may be one: its numbers fit a message of the log, or of a log that went on. Entries of messages that the log
 has deleted do not count, but their queue's end does. What damage wrote over an entry mostly fits nothing.
@@ -59,7 +59,7 @@ class QueueLoss:
 
 @dataclass
 class Losses:
-    """What would disappear.
+    """Entries that a repair would lose.
 
     Attributes
     ----------
@@ -139,12 +139,15 @@ def check_drop(losses: Losses, where: str, drop: int | None) -> None:
     """
     if losses.count in (0, drop):
         return
-    agreed = f" (agreed to: {drop})" if drop else ""
+    agreed = f" (accepted: {drop})" if drop else ""
     error = KnowsLessError(
         f"{where}: {losses.count} entries would be lost{agreed}: {losses}; nothing was changed",
         losses.count,
     )
-    error.hint = f"{KnowsLessError.hint}; --drop {losses.count} (Python: drop={losses.count}) continues without them"
+    error.hint = (
+        f"{KnowsLessError.hint}; --drop {losses.count} (Python: drop={losses.count}) accepts the "
+        "loss"
+    )
     raise error
 
 

@@ -25,8 +25,8 @@ def check_log_is_there(paths: StorePaths) -> None:
         return
     where = ", ".join(map(str, paths.commitlogs))
     error = CommitLogMissingError(
-        f"{where}: there is no CommitLog file, but {newest.source} knows a message that ends at CommitLog offset "
-        f"{newest.end_phy_offset}"
+        f"{where}: there is no CommitLog file, but {newest.source} names a message that ends at "
+        f"CommitLog offset {newest.end_phy_offset}"
     )
-    error.hint = "is the CommitLog's disk mounted? Nothing was changed"
+    error.hint = "check that the CommitLog's disk is mounted; nothing was changed"
     raise error

@@ -1,4 +1,4 @@
-"""What a recovery takes away: queue entries of messages behind the log's end, and entries by which consumers reach messages."""
+"""Entries that a recovery removes: those of messages behind the log's end, and those by which consumers reach messages."""
 
 from __future__ import annotations
 

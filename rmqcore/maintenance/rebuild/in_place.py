@@ -84,7 +84,8 @@ def rebuild_in_place(
     with StoreLocks(paths):
         if abort.exists:
             raise StoreError(
-                f"{paths.root} was opened and not cleanly closed during the rebuild: run this again"
+                f"{paths.root} was opened and not cleanly closed during the rebuild: run the "
+                "command again"
             )
         finish_swaps(paths)
         check_no_foreign_files(paths, parts)  # the lock is held: no other process adds any

@@ -219,7 +219,7 @@ class QueueBuilder:
                 self._set_aside.append(SetAside(*place, *numbers, *lie, why))
 
     def _admits(self, place: Place, offsets: Offsets) -> bool:
-        """Whether a queue begins with these entries in this pass.
+        """Return True if a queue begins with these entries in this pass.
 
         One that is admitted has its file at once, so that the next pass knows it.
         """

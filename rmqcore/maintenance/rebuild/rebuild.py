@@ -75,7 +75,7 @@ def rebuild(
     queues, index : bool
         What to build.
     config : MessageStoreConfig, optional
-        Delay levels, and sizes of files of which the store has none.
+        Delay levels, and sizes of files that the store lacks.
     commitlog : str, path-like or sequence of path-like, optional
         Where the CommitLog is, as for `StoreReader`; not beside a StorePaths.
     follow_links : bool
@@ -97,7 +97,7 @@ def rebuild(
     ForeignFilesError
         With `overwrite`: a folder that would be replaced holds files of another program.
     CommitLogMissingError
-        There is no file of the CommitLog, but queues, index or checkpoint know messages.
+        There is no CommitLog file, but queues, index or checkpoint name messages.
     KnowsLessError
         With `apply`: the store's folders know more than the new ones, and `drop` is another number. Nothing was changed.
     StoreKindError

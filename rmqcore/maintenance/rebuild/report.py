@@ -1,4 +1,4 @@
-"""What a rebuild built, and where it goes when no folder is named."""
+"""Report of a rebuild, and its default output directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDED = "torn_tail"
 
 @dataclass(frozen=True)
 class RebuildReport(Report):
-    """What was built.
+    """Queues and index files built by a rebuild.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What will be deleted when, and why: the engine's own rules of cleaning, asked for the days to come.
+"""Predicts which files will be deleted when: the engine's cleaning rules applied to the days to come.
 
 It reads as `rmqcore.offline` does and asks `rmqcore.engine.clean` for its rules; nothing is written.
 """

@@ -31,7 +31,7 @@ MOST_POINTS = 400
 
 @dataclass(frozen=True)
 class Present:
-    """What a forecast begins with.
+    """Initial state of a forecast.
 
     Attributes
     ----------

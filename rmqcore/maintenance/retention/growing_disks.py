@@ -52,7 +52,7 @@ class GrowingDisk:
 
     @property
     def percent(self) -> int:
-        """As `DiskSpace.percent`, now in the forecast; -1 where the disk cannot be asked."""
+        """Disk usage as the rules see it, in percent: the larger of the log's emptiest disk and the queues' disk."""
         return -1 if self.space is None else DiskSpace(self.used, self.entire - self.used).percent
 
     def growth(self, beside: float) -> float:
@@ -101,31 +101,31 @@ class GrowingDisks:
         self._logs = [disk for disk in disks if disk.log_part > 0]
 
     def use(self) -> DiskUse:
-        """What the rules see."""
+        """Disk usage as the rules see it."""
         share = None if self.shared is None else self.shared.length / self.shared.part
         percents = [disk.percent for disk in self._logs]
         return use_of_percents(percents, self.disks[self._queues].percent, share)
 
     @property
     def percent(self) -> int:
-        """What the rules see, in percent: of the emptiest disk of the log and the disk of the queues the fuller one."""
+        """Disk usage as the rules see it, in percent: the larger of the log's emptiest disk and the queues' disk."""
         return max(min(disk.percent for disk in self._logs), self.disks[self._queues].percent)
 
     @property
     def full(self) -> bool:
-        """Whether a disk that grows has no byte left."""
+        """True if a growing disk has no free bytes."""
         return any(
             disk.space is not None and disk.used >= disk.entire and disk.growth(self.beside) > 0
             for disk in self.disks
         )
 
     def grow(self, log_bytes: float) -> None:
-        """Let the log be so many bytes longer."""
+        """Add a number of bytes to the log."""
         for disk in self.disks:
             disk.added += log_bytes * disk.growth(self.beside)
 
     def free(self, device: int, log_bytes: float) -> None:
-        """Let a file of the log go which lies on a disk (its number, or `SPREAD`), with what queues and index have of it."""
+        """Remove a file of the log from a disk (its number, or `SPREAD`), with its share of queues and index."""
         for number, disk in enumerate(self.disks):
             own = disk.log_part if device == SPREAD else float(number == device)
             disk.added -= log_bytes * (own + disk.beside_part * self.beside)

@@ -46,7 +46,7 @@ class LogFacts:
 
     @property
     def disk_bytes(self) -> int:
-        """What all files occupy."""
+        """Bytes that all files use on disk."""
         return sum(facts.disk_bytes for facts in self.files)
 
 

@@ -1,4 +1,4 @@
-"""What a forecast of cleaning says."""
+"""Report of a retention forecast."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FileForecast:
 
 @dataclass(frozen=True, slots=True)
 class LevelForecast:
-    """When a disk of the store is used by more than a level.
+    """Time when a disk of the store will be fuller than a level.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class LevelForecast:
     reached_at_ms : int or None
         The time of the forecast where it is reached already; None where it is not within what was looked at.
     never : bool
-        Not at this rate, however long it goes on: the rules delete as much as is written.
+        Never at this rate: the rules delete as much as is written.
     """
 
     name: str
@@ -66,7 +66,7 @@ class LevelForecast:
 
 @dataclass(frozen=True, slots=True)
 class UnreadForecast:
-    """What a consumer group has not read of a queue, and when it goes if the group reads nothing until then.
+    """Unread messages of a consumer group in a queue, and when they are deleted if the group reads nothing.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class TimePoint:
 
 @dataclass(frozen=True)
 class Forecast(Report):
-    """What happens with some settings.
+    """Forecast for one set of settings.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class DiskFacts:
 
 @dataclass(frozen=True)
 class RetentionReport(Report):
-    """What is deleted when and why, at a write rate.
+    """Which files are deleted when and why, at a write rate.
 
     Attributes
     ----------

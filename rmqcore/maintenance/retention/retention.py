@@ -148,15 +148,15 @@ def _notes(
     for disk in disks:
         if disk.used_percent < 0:
             yield (
-                f"the disk of {disk.path} cannot be asked: it counts as too full, so what is expired goes at any hour; when it "
-                "is full cannot be told"
+                f"the disk of {disk.path} cannot be measured: it counts as too full, so expired "
+                "files are deleted at any hour; when it will be full is unknown"
             )
     full = [facts for facts in log.files[:-1] if facts.last is not None]
     ahead = [facts for facts in full if facts.mtime_ms > now_ms]
     if ahead:
         yield (
-            f"{len(ahead)} files, the first is {Path(ahead[0].file.location).name}, were changed in the future: their time "
-            "begins there, and keeps all files behind them"
+            f"{len(ahead)} files, the first is {Path(ahead[0].file.location).name}, have a "
+            "modification time in the future: they, and all files behind them, are kept until then"
         )
     copied = [
         facts
@@ -165,15 +165,18 @@ def _notes(
     ]
     if copied and not ahead:
         yield (
-            f"{len(copied)} files were changed more than a day after their last message was stored, as in a copy (cp without "
-            "-p): their time begins with the change"
+            f"{len(copied)} files were modified more than a day after their last message was "
+            "stored, as in a copy (cp without -p): they expire by the modification time"
         )
     times = [facts.last.last_ms for facts in log.files if facts.last is not None]
     if any(other < one for one, other in pairwise(times)):
-        yield "store times step back in the log: a clock was set back, and the write rate is not sure"
+        yield (
+            "store times decrease in the log: the clock was set back, and the write rate is "
+            "uncertain"
+        )
     if times and now_ms - times[-1] > RESTS_MS:
         hours = (now_ms - times[-1]) / HOUR_MS
-        yield f"the newest message is {hours:,.0f} hours old: the rate is that of the time before it"
+        yield f"the newest message is {hours:,.0f} hours old: the rate was measured before it"
     elif times and times[-1] > now_ms + RESTS_MS:
-        yield "the newest message was stored in the future: a clock is, or was, wrong"
+        yield "the newest message was stored in the future: a clock is or was wrong"
     yield from offsets.problems

@@ -53,7 +53,7 @@ def changed_rules(config: MessageStoreConfig, what_if: Mapping[str, object]) -> 
         if name is None:
             raise ValueError(_unknown(key))
         if name in values:
-            raise ValueError(f"{java_name(name)} is given twice, as {key} too")
+            raise ValueError(f"{java_name(name)} is given twice, also as {key}")
         kind = type(getattr(config, name)).__name__
         values[name] = parse_value(key, kind, value) if isinstance(value, str) else value
         keys[name] = key
@@ -65,8 +65,8 @@ def changed_rules(config: MessageStoreConfig, what_if: Mapping[str, object]) -> 
 
 def _unknown(key: str) -> str:
     names = [java_name(name) for name in RULES]
-    meant = did_you_mean(key, [*names, *RULES], otherwise=f"; those that have: {', '.join(names)}")
-    return f"{key}: no setting of this name has a say in what is deleted{meant}"
+    meant = did_you_mean(key, [*names, *RULES], otherwise=f"; those that do: {', '.join(names)}")
+    return f"{key}: no setting of this name affects cleaning{meant}"
 
 
 def odd_rules(config: MessageStoreConfig) -> list[str]:
@@ -85,7 +85,7 @@ def odd_rules(config: MessageStoreConfig) -> list[str]:
     for (low, low_ratio), (high, high_ratio) in pairwise(taken.items()):
         if low_ratio > high_ratio:
             notes.append(
-                f"{java_name(low)} ({low_ratio:.0%}) is above {java_name(high)} ({high_ratio:.0%}): what the second does "
-                "comes before the first"
+                f"{java_name(low)} ({low_ratio:.0%}) is above {java_name(high)} ({high_ratio:.0%}): the second takes effect "
+                "before the first"
             )
     return notes

@@ -1,4 +1,4 @@
-"""What consumer groups have not read, and when it goes."""
+"""Unread messages of consumer groups, and when they are deleted."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def write_rate(log: LogFacts, beside: float, given: float | None = None) -> Writ
     beside : float
         Bytes of queues and index for each byte of the log.
     given : float, optional
-        Bytes a second that somebody asked for.
+        Bytes per second set by the caller.
     """
     times = [facts for facts in log.files if facts.first is not None and facts.last is not None]
     if not times:
@@ -43,20 +43,20 @@ def write_rate(log: LogFacts, beside: float, given: float | None = None) -> Writ
     if given is not None:
         rate, source = given, str(_given(given))
     elif day is not None:
-        rate, source = day, "of the last day before the newest message"
+        rate, source = day, "in the last day before the newest message"
     elif span_ms >= LEAST_SPAN_MS:
         rate = (log.end_phy_offset - first.phy_offset) / span_ms * 1000
-        source = "of the whole log, which has less than a day"
+        source = "over the whole log, which covers less than a day"
     else:
         rate, source = (
             0.0,
-            "none: the log's messages were stored within a minute, or its clock stepped back",
+            "unknown: the log's messages were stored within a minute, or its clock was set back",
         )
     return WriteRate(rate, source, hour, day, beside)
 
 
 def _given(rate: float | None) -> str | None:
-    return None if rate is None else "as asked for"
+    return None if rate is None else "as requested"
 
 
 def _since(log: LogFacts, time_ms: int) -> int:

@@ -45,7 +45,7 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass
 class Copied:
-    """What came of the pass.
+    """Result of the pass.
 
     Attributes
     ----------

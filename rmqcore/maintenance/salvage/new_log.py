@@ -206,9 +206,7 @@ class NewLog:
 
 def cut_meanwhile(name: str) -> StoreError:
     """Error for a file of the old log that was cut after its records were read."""
-    return StoreError(
-        f"a file of the log was cut while it was read: run the salvage again ({name})"
-    )
+    return StoreError(f"a file of the log was cut while it was read: run salvage again ({name})")
 
 
 def _parts(fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""What a store has beside log, queues and index, copied as it is: a broker goes on with its topics, groups and timers."""
+"""Copies the parts of a store besides log, queues and index, so that a broker keeps its topics, groups and timers."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ class OtherParts:
     def _copy(self, source: Folder, target: Folder, name: str, depth: int) -> bool:
         """Copy a file, or a folder with all below it; answer whether it is one of these: a link or a FIFO is not copied."""
         if depth > MOST_DEEP:
-            raise StoreError(
-                f"{source.path / name}: more than {MOST_DEEP} directories lie in each other"
-            )
+            raise StoreError(f"{source.path / name}: more than {MOST_DEEP} nested directories")
         status = source.status(name)
         if status is None:
             return False  # deleted meanwhile
@@ -134,7 +132,7 @@ def _torn(root: Path) -> Iterator[ConfigProblem]:
                 continue
             backup = f"{place}.bak"
             if config.status(f"{name}.bak") is None or what_is_wrong(paths, backup) is not None:
-                after = "there is no sound .bak of it, so a broker begins without it"
+                after = "it has no sound .bak, so a broker starts without it"
             else:
-                after = f"a broker reads {name}.bak instead, which is older"
+                after = f"a broker reads the older {name}.bak instead"
             yield ConfigProblem(place, f"{why}: {after}")

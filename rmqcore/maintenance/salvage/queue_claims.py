@@ -83,7 +83,7 @@ class QueueClaims:
             yield place, self._runs[place]
 
     def has(self, place: Place) -> bool:
-        """Whether a queue has records."""
+        """Return True if a queue has records."""
         return place in self._runs
 
     def settle(self, file_size: int, entry_of: EntryOf) -> list[SetAside]:
@@ -141,12 +141,12 @@ class _Contested:
                     return
                 run = _part(run, end, run.end)
         if self.kept and self._is_too_far(run):
-            self._put_aside(run, "the log has no room for the messages before it")
+            self._put_aside(run, "the log is too short for the messages before it")
             return
         self.kept.append(run)
 
     def _is_better(self, run: Run) -> bool:
-        """Whether a run that goes back has the places, and not the records before it."""
+        """Return True if a run that goes back has the places, and not the records before it."""
         known = self._entry_of(self._place, run.first)
         if known >= 0:
             if known == run.first_phy:
@@ -167,9 +167,7 @@ class _Contested:
         while self.kept and self.kept[-1].end > to:
             last = self.kept.pop()
             begin = max(last.first, to)
-            self._put_aside(
-                _part(last, begin, last.end), "a later record has its place in the queue"
-            )
+            self._put_aside(_part(last, begin, last.end), "a later record has its queue offset")
             if begin > last.first:
                 self.kept.append(_part(last, last.first, begin))
 

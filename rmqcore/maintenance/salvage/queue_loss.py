@@ -50,7 +50,7 @@ class MissingMessages:
 
 @dataclass(frozen=True)
 class LostLog:
-    """What the log lost, for the question whether a queue entry is that of a lost message.
+    """Lost ranges of the log, to decide if a queue entry is that of a lost message.
 
     Attributes
     ----------

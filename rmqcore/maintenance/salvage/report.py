@@ -1,4 +1,4 @@
-"""What a salvage saved, and what is lost."""
+"""Report of a salvage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqcore.shown.report import Report
 
 @dataclass(frozen=True)
 class SalvageReport(Report):
-    """What a salvage saved, and what is lost.
+    """Messages saved and lost by a salvage.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class SalvageReport(Report):
     lost_bytes : int
         Bytes in them.
     torn_tail_bytes : int
-        Bytes behind the last record that are half a record: an unclean exit leaves them, and they are no loss.
+        Bytes of an incomplete record behind the last one: an unclean exit leaves them, and they do not count as a loss.
     missing : list of MissingMessages
         Queue offsets whose messages are not in the log; the first 100,000 ranges.
     missing_messages : int
@@ -55,7 +55,7 @@ class SalvageReport(Report):
     copied : tuple of str
         Names in the store's root that were copied as they are.
     left_behind : tuple of str
-        Names in the store's root of which the new store has nothing.
+        Names in the store's root that were not copied.
     config_problems : list of ConfigProblem
         Files of ``config/`` that are torn.
     seconds : float

@@ -36,7 +36,7 @@ def check_room(working: Folder, files: Iterable[LogFile], paths: StorePaths) -> 
 
 @contextmanager
 def full_disk_error(out: Path, needed: int) -> Iterator[None]:
-    """Let the error of a full disk say what is needed and what is free."""
+    """Return the error of a full disk with the bytes needed and free."""
     try:
         yield
     except OSError as error:
@@ -46,7 +46,10 @@ def full_disk_error(out: Path, needed: int) -> Iterator[None]:
 
 
 def _text(needed: int, free: int) -> str:
-    return f"{os.strerror(errno.ENOSPC)}: a new store of these files needs about {needed} bytes, {free} bytes are free"
+    return (
+        f"{os.strerror(errno.ENOSPC)}: the new store needs about {needed} bytes, {free} bytes are "
+        "free"
+    )
 
 
 def _occupied(path: str) -> int:

@@ -78,7 +78,7 @@ def salvage(
     log_only : bool
         Look at the CommitLog alone, also where the store has more.
     config : MessageStoreConfig, optional
-        Delay levels, paths, and sizes of files of which the store has none.
+        Delay levels, paths, and sizes of files that the store lacks.
     commitlog : str, path-like or sequence of path-like, optional
         Where the CommitLog is; see `rmqcore.read`.
     follow_links : bool
@@ -94,7 +94,7 @@ def salvage(
     NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
         As of `rmqcore.read`.
     StoreFormatError
-        There is no file of a CommitLog.
+        There is no CommitLog file.
     TargetNotEmptyError
         `out` holds something.
     ValueError
@@ -108,9 +108,7 @@ def salvage(
     check_apart(paths, target_path)
     files = list_log_files(paths)
     if not files:
-        raise StoreFormatError(
-            f"{paths.commitlog} has no file of a CommitLog: nothing can be saved"
-        )
+        raise StoreFormatError(f"{paths.commitlog} has no CommitLog file: nothing can be saved")
     settings = _settings(paths, config, files)
     if for_version is not None:
         settings = settings.changed(for_version=for_version)
@@ -239,7 +237,8 @@ class _Salvage:
         if built.damage:
             found = built.damage[0]
             raise StoreError(
-                f"{self._paths.commitlog}: the log changed while it was read, at {found.start_phy_offset}: run the salvage again"
+                f"{self._paths.commitlog}: the log changed while it was read, at "
+                f"{found.start_phy_offset}: run salvage again"
             )
         return built
 
@@ -303,7 +302,7 @@ class _Salvage:
         return max(times)
 
     def report(self, out: str, seconds: float) -> SalvageReport:
-        """What came of it."""
+        """Return the report."""
         built, parts = self._built, self._parts
         lost = [found for found in self._damage if found.kind != ENDED]
         return SalvageReport(

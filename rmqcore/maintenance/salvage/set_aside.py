@@ -86,7 +86,7 @@ def _chosen(
 
 
 def _is_among(aside: list[SetAside], phy_offset: int, queue_offset: int) -> bool:
-    """Whether a record of a queue is set aside; there may be as many items as records, in the order of the log."""
+    """Return True if a record of a queue is set aside; there may be as many items as records, in the order of the log."""
     at = bisect_right(aside, phy_offset, key=lambda one: one.first_phy_offset) - 1
     while (
         at >= 0 and aside[at].last_phy_offset >= phy_offset

@@ -43,8 +43,9 @@ def diff(
 ) -> DiffReport:
     """Compare two stores, such as a master's and its slave's, or one before and after: logs byte by byte, queues entry by entry.
 
-    Both are only read, and may be in use: what is appended meanwhile is not looked at. The bytes behind a BLANK's header and the
-    room behind a log's end are not compared, nor is the index, which two stores of the same log make with other names and times.
+    Both are only read, and may be in use: messages appended after the start are ignored. The bytes behind a BLANK's header and
+    the room behind a log's end are not compared, nor is the index, which two stores of the same log make with other names and
+    times.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ Bounds = tuple[int, int]
 
 @dataclass
 class QueuesDiff:
-    """What a comparison of all queues found; see `DiffReport`."""
+    """Result of the comparison of all queues; see `DiffReport`."""
 
     queues: list[QueueDifference] = field(default_factory=list)
     compared_queues: int = 0

@@ -1,4 +1,4 @@
-"""What a comparison of two stores found."""
+"""Report of the comparison of two stores."""
 
 from __future__ import annotations
 

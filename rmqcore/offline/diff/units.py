@@ -88,7 +88,7 @@ class FileUnits:
         return starts, np.maximum.accumulate(ends)
 
     def is_damaged(self, start: int, end: int) -> bool:
-        """Whether a damaged range overlaps [start, end)."""
+        """Return True if a damaged range overlaps [start, end)."""
         starts, reach = self._damage_arrays
         before = int(np.searchsorted(starts, end))
         return before > 0 and int(reach[before - 1]) > start

@@ -39,7 +39,7 @@ ExportFormat = Literal["parquet", "csv", "jsonl"]
 
 @dataclass(frozen=True)
 class ExportReport(Report):
-    """What an export wrote, and what it could not.
+    """Files written by an export, and messages that it could not write.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ExportReport(Report):
         Messages written, and the bytes that their records take in the store; a message of a stored batch counts as a record of
         its own.
     shortened_bodies : int
-        Messages of which only the beginning of the body was written.
+        Number of messages whose body was shortened.
     shortened_at : list of int
         The phy offsets of the first 20 of them.
     max_body : int
@@ -57,7 +57,7 @@ class ExportReport(Report):
     files, file_bytes, partitions : int
         Part files, their bytes, and the folders they are in.
     topics_without_rows : list of str
-        Of the topics that were asked for, those of which nothing was written.
+        The requested topics without a written message.
     damage : list of DamageRange
         Ranges of the store that were damaged.
     seconds : float
@@ -168,7 +168,7 @@ def export(
     )
     asked: dict[str, Any] = {"verify_crc": verify_crc, "progress": progress}
     if file_format == "parquet" and body not in (None, "none"):
-        raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
+        raise ValueError(f"body {body!r}: Parquet holds bodies only as stored, or no bodies")
     began = time.monotonic()
     shortened, wrapped = NamedMessages(), NamedMessages()
     with (
@@ -232,9 +232,7 @@ def _reader_of(
     """Yield the reader itself, or one that is closed at the end."""
     if isinstance(store, StoreReader):
         if storage_options:
-            raise ValueError(
-                "storage_options are given, and the store is open: rmqcore.read takes them"
-            )
+            raise ValueError("the store is already open: pass storage_options to rmqcore.read")
         yield store
         return
     with read(store, storage_options=storage_options) as reader:

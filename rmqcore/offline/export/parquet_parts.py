@@ -140,7 +140,7 @@ class RowChunk:
         self._byte_count = 0
 
     def lacks_room(self, batch: pa.RecordBatch) -> bool:
-        """Whether the chunk must be taken before a batch is added."""
+        """Return True if the chunk must be flushed before a batch is added."""
         added = batch.get_total_buffer_size()
         return bool(self._batches and self._byte_count + added > self._most_bytes + LONG_BYTES)
 

@@ -110,9 +110,9 @@ class ExportTarget:
         if not found:
             return
         if all(name.startswith(WORK_PREFIX) for name in found):
-            what = f"holds {found[0]}, left by an export that was killed or is still running"
+            what = f"has {found[0]} of an export that was killed or is still running"
         else:
-            what = f"is not empty: it holds {found[0]}" + (
+            what = f"is not empty: it has {found[0]}" + (
                 f" and {len(found) - 1} more" if found[1:] else ""
             )
         raise TargetNotEmptyError(f"{self.folder} {what}")

@@ -1,4 +1,4 @@
-"""What a test of a column says of messages, as conditions of the scan: for every engine that hands its filters down.
+"""Translates a test of a column to conditions of the scan, for all engines that push filters down.
 
 Columns bear the names of `StoreReader.batches`.
 """
@@ -15,7 +15,7 @@ from rmqcore.vocabulary.units import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of messages that pass a test.
+    """Facts about messages that pass a test.
 
     Attributes
     ----------
@@ -71,10 +71,10 @@ def between(column: str, least: int | None, most: int | None) -> Conditions | No
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether a value is a whole number of 64 bits, and no bool."""
+    """Return True if a value is an int of 64 bits, not a bool."""
     return isinstance(value, int) and not isinstance(value, bool) and LONG_MIN <= value <= LONG_MAX
 
 
 def is_plain_text(value: Any) -> TypeGuard[str]:
-    """Whether a text can be compared with the bytes of a record: U+FFFD in a row stands for bytes that are no UTF-8."""
+    """Return True if a text can be compared with a record's bytes: U+FFFD in a row replaces bytes that are not UTF-8."""
     return isinstance(value, str) and bool(value) and "\N{REPLACEMENT CHARACTER}" not in value

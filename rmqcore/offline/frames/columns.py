@@ -55,10 +55,11 @@ class FrameColumns:
         unknown = [name for name in self.names if name not in known]
         if unknown:
             raise ValueError(
-                f"columns: there is no {with_the_meant(unknown, known)}; there are {', '.join(known)}"
+                f"columns: unknown column {with_the_meant(unknown, known)}; known are "
+                f"{', '.join(known)}"
             )
         if len(set(self.names)) < len(self.names):
-            raise ValueError("columns: a name is given twice")
+            raise ValueError("columns: a name is repeated")
         self.scanned = tuple(dict.fromkeys(TIMES.get(name, name) for name in self.names))
         self._list = ColumnList(self.scanned)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BatchOptions(Wanted, total=False):
-    """What `StoreReader.batches` takes beside the columns."""
+    """Options of `StoreReader.batches` besides the columns."""
 
     verify_crc: bool
     batch_rows: int

@@ -1,4 +1,4 @@
-"""What a broker start would cut from the log.
+"""Bytes of the log that a broker start would cut.
 
 A start reads records, beginning with a file near the log's end, and takes the first place without a sound record for
 the end of the log.
@@ -28,7 +28,7 @@ PASSED_OVER = ("crc", "record")
 
 @dataclass(frozen=True, slots=True)
 class BrokerStart:
-    """What happens to the log when a broker opens it with its default configuration.
+    """Changes to the log when a broker opens it with its default configuration.
 
     Attributes
     ----------

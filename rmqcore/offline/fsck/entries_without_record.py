@@ -131,7 +131,10 @@ class EntryCheck:
             wanted &= ~damaged
         for at in np.flatnonzero(wanted).tolist():
             if self._bad >= MOST_BAD:
-                message = f"entries from queue offset {offsets[at]} on were not looked at: too many were wrong"
+                message = (
+                    f"entries from queue offset {offsets[at]} on were not checked: too many were "
+                    "wrong"
+                )
                 self._findings.add("cq_entry", WARNING, state.path, message)
                 return
             self._look(state, int(offsets[at]), entries[at])
@@ -198,12 +201,12 @@ class EntryCheck:
         )
 
     def fits(self, state: QueueState, queue_offset: int, entry: np.void) -> bool:
-        """Whether an entry points at a record that belongs there."""
+        """Return True if an entry points at a record that belongs there."""
         view = self._log.record(int(entry["phy_offset"]), int(entry["msg_size"]))
         return view is not None and self._difference(view, state, queue_offset, entry) is None
 
     def target(self, phy_offset: int) -> str:
-        """What lies where an entry points, as the end of a sentence."""
+        """Return what an entry points to, as the end of a sentence."""
         if self._log.file_of(phy_offset) is None:
             return " (outside the log)"
         view = self._log.record(phy_offset)
@@ -225,12 +228,12 @@ class EntryCheck:
             place["tags_code"] = view.tags_code
         field = next((name for name in own if own[name] != place[name]), None)
         if field is None and not has_queue_entry(view.sys_flag):
-            return "sys_flag", "a message that consumers get", f"{view.sys_flag}: {NOT_SERVED}"
+            return "sys_flag", "a message for consumers", f"{view.sys_flag}: {NOT_SERVED}"
         return None if field is None else (field, str(own[field]), str(place[field]))
 
 
 def _in_light_queue(view: MessageView, state: QueueState, queue_offset: int) -> bool:
-    """Whether the record lists this queue and offset among those that it also goes to."""
+    """Return True if the record lists this queue and offset among those that it also goes to."""
     names = view.properties.get(INNER_MULTI_DISPATCH, "").split(",")
     offsets = view.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
     # The offset of a name that is no light queue is left empty.

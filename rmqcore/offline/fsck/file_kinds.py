@@ -1,4 +1,4 @@
-"""What lies in a store that is neither file nor directory: each a finding, and not looked at any further."""
+"""Reports entries of a store that are neither file nor directory; they are not read."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class OtherNames:
             self._counted.append(_key(file.device, file.inode))
 
     def any_twice(self) -> bool:
-        """Whether files with two names were counted; ends the counting."""
+        """Return True if files with two names were counted, and end the counting."""
         keys, counts = np.unique(np.array(self._counted, np.uint64), return_counts=True)
         self._counted = array("Q")
         self._twice = keys[counts > 1]
@@ -140,9 +140,9 @@ def note_other_name(path: str, first: str, findings: Findings) -> None:
         "file_kind",
         ERROR,
         path,
-        f"another name (a hard link) of {first}, which is read once",
+        f"another name (a hard link) of {first}, read once",
         field="file",
-        expected="one of its own",
+        expected="a separate file",
         found=f"another name of {first}",
     )
 
@@ -214,12 +214,12 @@ def note_kind(
 ) -> None:
     """Note that neither a file nor a directory lies in a place; `how` says what lets a link be followed."""
     kind = kind_of(mode)
-    what = f"{kind}, which was not opened"
+    what = f"{kind}, not opened"
     if stat.S_ISLNK(mode):
         try:
-            what = f"{kind} to {Path(place).readlink()}, which was not followed{how}"
+            what = f"{kind} to {Path(place).readlink()}, not followed{how}"
         except OSError:  # gone, or another file by now
-            what = f"{kind}, which was not followed{how}"
+            what = f"{kind}, not followed{how}"
     findings.add(
         "file_kind",
         ERROR,

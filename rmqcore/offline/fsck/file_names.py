@@ -115,7 +115,7 @@ def check_index_files(paths: StorePaths, findings: Findings) -> None:
                 "file_name",
                 WARNING,
                 f"index/{entry.name}",
-                "the name is no number of 63 bits: a broker does not load this file",
+                "the name is not a 63-bit number: a broker does not load this file",
                 field="file name",
                 expected="digits",
                 found=entry.name,
@@ -126,7 +126,7 @@ def check_index_files(paths: StorePaths, findings: Findings) -> None:
     for entry in named:
         path = f"index/{entry.name}"
         if entry.size == 0:
-            message = "a broker start fills it up" if entry is newest else "what it held is lost"
+            message = "a broker start extends it" if entry is newest else "its content is lost"
             findings.add(
                 "index_header",
                 INFO if entry is newest else ERROR,
@@ -156,7 +156,7 @@ def check_name(entry: Listed, path: str, size: int, kind: str, findings: Finding
             kind,
             ERROR,
             path,
-            "the name is no offset: a broker refuses to start",
+            "the name is not an offset: a broker refuses to start",
             field="file name",
             expected="20 digits",
             found=entry.name,
@@ -166,7 +166,7 @@ def check_name(entry: Listed, path: str, size: int, kind: str, findings: Finding
             kind,
             ERROR,
             path,
-            f"the offset in the name is no multiple of the file size {size}",
+            f"the offset in the name is not a multiple of the file size {size}",
             field="file name",
             expected=f"a multiple of {size}",
             found=entry.name,
@@ -196,7 +196,7 @@ def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | 
             "checkpoint",
             ERROR,
             "checkpoint",
-            "a directory is in its place",
+            "it is a directory",
             field="file",
             expected="a file",
             found="a directory",
@@ -214,7 +214,7 @@ def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | 
             "checkpoint",
             WARNING if is_open(paths) else INFO,
             "checkpoint",
-            "there is none: after an unclean exit a broker start takes everything for old",
+            "it is missing: after an unclean exit a broker start assumes that nothing was flushed",
             field="file",
             found="missing",
         )
@@ -267,5 +267,5 @@ def check_checkpoint(
 
 
 def is_open(paths: StorePaths) -> bool:
-    """Whether the abort file says that the store is in use or was not cleanly closed."""
+    """Return True if the abort file says that the store is in use or was not cleanly closed."""
     return os.path.lexists(paths.abort)

@@ -9,32 +9,38 @@ from typing import Any
 ERROR, WARNING, INFO = "error", "warning", "info"
 
 KINDS = {
-    "record": "bytes of the log that are no record",
+    "record": "bytes of the log that are not a record",
     "crc": "a body fails its CRC",
     "prop_crc": "a record fails its appended __CRC32#",
     "torn_tail": "bytes behind the last sound record; a broker start cuts them",
-    "place": "a record whose PHYSICALOFFSET is not where it lies",
-    "blank": "a BLANK whose size is not what is left of its file",
-    "unreadable": "bytes that the disk did not give, or a file that may not be read",
-    "file_size": "a file of another length than its neighbours; a broker refuses to start",
-    "file_name": "a name that is no offset, or an offset that does not fit",
-    "file_twice": "a file of the log lies in two directories: a broker cannot use it, and rmqcore refuses to open it",
-    "file_kind": "a link, FIFO, socket or device, or another name of a file: it was not read, nor what it leads to",
+    "place": "a record whose PHYSICALOFFSET differs from its offset",
+    "blank": "a BLANK whose size differs from the rest of its file",
+    "unreadable": "bytes that the disk could not read, or a file without read permission",
+    "file_size": "a file whose length differs from its neighbours; a broker refuses to start",
+    "file_name": "a name that is not an offset, or an offset that does not fit",
+    "file_twice": (
+        "two directories have the same file of the log: neither a broker nor rmqcore opens the "
+        "store"
+    ),
+    "file_kind": "a link, FIFO, socket, device or hard link; it was not read or followed",
     "missing_file": "a CommitLog file is missing between two others",
     "topic_utf8": "a topic that is not UTF-8",
-    "properties": "properties that are not a list of names and values, such as NULs, of a message without tag and keys",
+    "properties": (
+        "properties that are not a list of names and values, such as NULs; the message has no tag "
+        "and no keys"
+    ),
     "cq_entry": "a queue entry that does not fit its record",
-    "cq_missing": "a record without its queue entry: it cannot be fetched",
+    "cq_missing": "a record without a queue entry: consumers cannot fetch it",
     "cq_beyond": "a queue entry that points at or past the log's end",
     "cq_hole": "a queue file is missing between two others",
-    "cq_file_size": "a queue file of another length than the others; a broker refuses to start",
+    "cq_file_size": "a queue file whose length differs from the others; a broker refuses to start",
     "rocksdb": "the database of the queues lacks a file, or RocksDB cannot read it",
     "index_entry": "an index entry that does not fit its record",
-    "index_chain": "an index chain that does not lead from entry to entry",
+    "index_chain": "an index chain with a broken link between entries",
     "index_header": "an index header that does not fit the file",
-    "index_missing": "keys that the index does not hold",
-    "checkpoint": "a checkpoint that is short, or ahead of what it speaks of",
-    "store_kind": "a log of DLedger: it is read and checked, never written",
+    "index_missing": "keys that the index lacks",
+    "checkpoint": "a checkpoint that is too short, or ahead of the files",
+    "store_kind": "a DLedger log: it was read and checked; rmqcore never writes it",
     "log_only": "a CommitLog without queues, index and checkpoint: nothing else was checked",
     "abort": "the store is in use, or was not cleanly closed",
 }

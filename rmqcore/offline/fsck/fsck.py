@@ -52,7 +52,7 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class FsckReport(Report):
-    """What `fsck` found.
+    """Findings of `fsck`.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ class FreshDamage(DamageList):
         return 0 if self._audit.has_all_ranges else sys.maxsize
 
     def wants(self, code: int) -> bool:
-        """Whether there is room for findings of a code of `Place`."""
+        """Return True if there is room for findings of a code of `Place`."""
         return self._audit.wants(code)
 
     def count_codes(
@@ -77,11 +77,11 @@ class DamageAudit:
 
     @property
     def has_all_ranges(self) -> bool:
-        """Whether no more ranges are kept, nor compared with what an earlier walk saw."""
+        """True if the list of ranges is full, and later ones are not compared with an earlier walk."""
         return len(self.ranges) >= MAX_RANGES and not self._again
 
     def wants(self, code: int) -> bool:
-        """Whether there is room for findings of damaged records with a code of `Place`."""
+        """Return True if there is room for findings of damaged records with a code of `Place`."""
         return bool(self._findings.room(KIND_OF_CODE.get(code, "record")))
 
     def count_codes(self, codes: Mapping[int, int], damaged_bytes: int, end: int) -> None:
@@ -161,7 +161,10 @@ class DamageAudit:
             severity = WARNING
             if damaged.field == "MAGIC" and self._is_stale(damaged.start_phy_offset):
                 severity = INFO
-                what = f"{size} stale bytes behind the last record of a store that was cleanly closed; a broker writes over them"
+                what = (
+                    f"{size} stale bytes behind the last record of a cleanly closed store; a "
+                    "broker overwrites them"
+                )
         elif kind == "short_file":
             kind = "file_size"
         elif kind == "record" and damaged.field == "PHYSICALOFFSET":
@@ -185,8 +188,8 @@ def _sentence(damaged: DamageRange, size: int) -> str:
     what = {
         "crc": "a record's body fails its CRC",
         "torn_tail": f"{size} bytes behind the last sound record; a broker start cuts them",
-        "missing_file": f"no file holds the {size} bytes from here on",
+        "missing_file": f"the {size} bytes from here on are in no file",
         "short_file": f"the file lacks {size} bytes",
         "unreadable": f"{size} bytes could not be read",
-    }.get(damaged.kind, f"{size} bytes are no sound record")
+    }.get(damaged.kind, f"{size} bytes are not a sound record")
     return f"{what} ({damaged.field} is {damaged.found}, expected {damaged.expected})"

@@ -220,7 +220,7 @@ class LogAudit:
         return self.files[at] if at >= 0 and phy_offset < self.files[at].end_offset else None
 
     def has_expired(self, phy_offset: int) -> bool:
-        """Whether the file of a CommitLog offset was deleted while the store was checked."""
+        """Return True if the file of a CommitLog offset was deleted while the store was checked."""
         file = self.file_of(phy_offset)
         return file is not None and not file.exists()
 

@@ -76,14 +76,14 @@ class WrongEntries:
                 kind = "cq_missing"
                 if self._was_made_again(state, wanted[name]):
                     severity = WARNING
-                    message += ": the queue was deleted and made again"
+                    message += ": the queue was deleted and recreated"
                 else:
                     message += ": two records have this queue offset, and this one is in no queue"
         elif name == "tags_code" and self._may_be_other_levels(
             state, np.array([wanted[name], found]), batch.store_timestamp_ms[row]
         ):
             severity = WARNING
-            message += "; the broker's messageDelayLevel may not be the default"
+            message += "; the broker's messageDelayLevel may differ from the default"
         self._findings.add(
             kind,
             severity,
@@ -97,7 +97,7 @@ class WrongEntries:
         )
 
     def _was_made_again(self, state: QueueState, phy_offset: int) -> bool:
-        """Whether a queue begins behind a record: its topic was deleted after that, and made again."""
+        """Return True if a queue begins behind a record: its topic was deleted after that, and made again."""
         first = state.files.files[0] if state.files is not None and state.files.files else None
         if first is None:
             return False

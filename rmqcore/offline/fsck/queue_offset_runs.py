@@ -80,7 +80,7 @@ def find_runs(batch: LogBatch, batch_topics: frozenset[str] | BatchTopics = froz
 
 
 def any_of_each(flags: Flags, runs: Runs) -> list[bool]:
-    """Whether any flag of each run is set."""
+    """Return True if any flag of each run is set."""
     found: list[bool] = np.logical_or.reduceat(flags, runs.starts).tolist()
     return found
 

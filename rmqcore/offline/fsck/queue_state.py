@@ -1,4 +1,4 @@
-"""What a check remembers of each queue, and of lost messages."""
+"""State of each queue during a check, and lost messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_NAME = 255
 
 @dataclass(slots=True)
 class QueueState:
-    """What is known of a queue while the log goes by.
+    """State of a queue while the log is read.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class QueueState:
         return files[at].first_offset if at < len(files) else None
 
     def in_hole(self, start: int, stop: int) -> bool:
-        """Whether queue offsets [start, stop) lie in a missing file."""
+        """Return True if queue offsets [start, stop) lie in a missing file."""
         at = bisect_right(self.holes, start, key=lambda hole: hole[0]) - 1
         return at >= 0 and stop <= self.holes[at][1]
 
@@ -175,7 +175,7 @@ class NoState(Enum):
 
 
 class QueueStates:
-    """What is remembered of queues: of all, or of as many as there is room for.
+    """States of all queues, or of as many as fit in memory.
 
     Where queues are left, `has_more` says so, and the log has to be walked over once more for each further part of them
     (`next_part`). Queues come by topic and queue id. Those without a directory, of which only records speak, belong to the first
@@ -203,12 +203,12 @@ class QueueStates:
         return iter(self._known.values())
 
     def has(self, topic: str) -> bool:
-        """Whether a topic has queues."""
+        """Return True if a topic has queues."""
         return self._source.has(topic)
 
     @property
     def has_more(self) -> bool:
-        """Whether queues are left."""
+        """True if queues are left."""
         return self._next is not None
 
     def next_part(self) -> None:

@@ -61,7 +61,7 @@ class LateRecords:
         if not state.late:
             return
         if begins_anew:
-            self._note(state, WARNING, "the queue was deleted and made again", lost=True)
+            self._note(state, WARNING, "the queue was deleted and recreated", lost=True)
             return
         first = state.late_from[1]
         if self._live and state.files is not None:
@@ -93,17 +93,17 @@ class LateRecords:
         if not state.late:
             return
         if unclean and state.late_from[0] >= dispatched_end >= 0:
-            self._note(state, INFO, "dispatch had not come to them", lost=False)
+            self._note(state, INFO, "dispatch had not reached them", lost=False)
         elif unclean:
             self._note(
-                state, WARNING, "a broker start makes those of the last files anew", lost=False
+                state, WARNING, "a broker start recreates those of the last files", lost=False
             )
         elif deleted:
             self._note(
-                state, WARNING, "the topic has no queues, it may have been deleted", lost=True
+                state, WARNING, "the topic has no queues and may have been deleted", lost=True
             )
         else:
-            self._note(state, ERROR, "they cannot be fetched", lost=True)
+            self._note(state, ERROR, "consumers cannot fetch them", lost=True)
 
     def _note(self, state: QueueState, severity: str, why: str, *, lost: bool) -> None:
         late, size = state.late, state.late_bytes
@@ -149,11 +149,11 @@ class OtherQueues:
     def log_ends(self, *, unclean: bool) -> None:
         """Judge the noted records when the log has ended."""
         for deleted, (records, size, phy_offset) in self._found.items():
-            why = "they cannot be fetched"
+            why = "consumers cannot fetch them"
             if unclean:
-                why = "a broker start makes those of the last files anew"
+                why = "a broker start recreates those of the last files"
             elif deleted:
-                why = "their topics have no queues, they may have been deleted"
+                why = "their topics have no queues and may have been deleted"
             if not unclean:
                 self._lost.add_other(records, size)
             self._findings.add(

@@ -1,4 +1,4 @@
-"""What fsck checks of queues in RocksDB before it compares their entries with the log: whether the database can be read."""
+"""Checks that the database of RocksDB queues is readable, before its entries are compared with the log."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RocksdbNames:
                 "rocksdb",
                 WARNING,
                 self._database.place.name,
-                f"{odd} rows of column family offset are none of a queue, and were not looked at",
+                f"{odd} rows of column family offset do not belong to a queue, and were not checked",
                 field="key",
                 expected="topic, max or min, and queue id",
                 found="another key or value",

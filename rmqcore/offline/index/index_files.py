@@ -37,7 +37,7 @@ WINDOW_ENTRIES = 3_200
 
 @dataclass(frozen=True, slots=True)
 class IndexFileInfo(Report):
-    """What an IndexFile says about itself.
+    """Header and geometry of an IndexFile.
 
     Attributes
     ----------
@@ -144,14 +144,23 @@ class IndexFileReader:
         if self.size and not any(self.header[:-1]) and self.header.index_count <= 1:
             used = used_end(os.fspath(self.path), 0, self.size)
             if used > INDEX_HEADER_SIZE and self._read_header() == self.header:
-                return f"its header is zeros, and entries lie in the {used} bytes before its unused end"
+                return (
+                    f"its header is zeros, but there are entries in the {used} bytes before its "
+                    "unused end"
+                )
         if self.header.index_count <= 1:
             return None
         room = self.max_index_num
         if room is None:
-            return f"no number of hash slots fits its {self.size} bytes and {self.header.index_count - 1} entries"
+            return (
+                f"no possible number of hash slots fits its {self.size} bytes and "
+                f"{self.header.index_count - 1} entries"
+            )
         if self.header.index_count > room:
-            return f"its header counts {self.header.index_count - 1} entries, the file has room for {max(0, room - 1)}"
+            return (
+                f"its header counts {self.header.index_count - 1} entries, the file has space for "
+                f"{max(0, room - 1)}"
+            )
         return None
 
     def info(self) -> IndexFileInfo:

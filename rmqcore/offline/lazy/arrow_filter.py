@@ -1,4 +1,4 @@
-"""What a filter of pyarrow says of messages, as conditions of the scan.
+"""Translates a filter of pyarrow to conditions of the scan.
 
 An expression of pyarrow cannot be taken apart. But pyarrow can say whether rows of which something is known may pass it: that is
 how it leaves out the files of a data set by their partition. So it is asked of rows with a store time before some millisecond, of
@@ -84,7 +84,7 @@ class _Filter:
         return [str(number) in left for number in range(len(known))]
 
     def _texts(self, name: str, named: list[str]) -> Conditions | None:
-        """Whether only rows pass that have one of the texts which the filter names."""
+        """Return True if only rows pass that have one of the texts which the filter names."""
         texts = sorted(set(named))
         if not texts:
             return None

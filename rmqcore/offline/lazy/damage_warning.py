@@ -17,8 +17,9 @@ def warn_of_damage(store: str, damage: Sequence[DamageRange]) -> None:
     many = "a damaged range" if ranges == 1 else f"{ranges} damaged ranges"
     first = "it is" if ranges == 1 else "the first is"
     warnings.warn(
-        f"{store} has {many} ({damaged_bytes} bytes) where a query has read it; {first} {damage[0]}. `rmqcore fsck {store}` "
-        "lists all damage; on_damage= takes the ranges in the place of this warning",
+        f"{store} has {many} ({damaged_bytes} bytes) where a query has read it; {first} "
+        f"{damage[0]}. `rmqcore fsck {store}` lists all damage; on_damage= receives the ranges "
+        "instead of this warning",
         DamageWarning,
         stacklevel=2,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Connection(Protocol):
-    """What is asked of DuckDB: a connection has it, and so has the module for its own."""
+    """Methods used of DuckDB: a connection has them, and so has the module for its default connection."""
 
     def register(self, view_name: str, python_object: object, /) -> object:
         """Make a view."""

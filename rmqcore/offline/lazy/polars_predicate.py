@@ -1,4 +1,4 @@
-"""What a predicate of Polars says of messages, as conditions of the scan.
+"""Translates a predicate of Polars to conditions of the scan.
 
 A predicate has no public form but itself: its JSON is another in every few versions of Polars. So a predicate is taken apart
 with ``meta.pop``, which gives the operands, and for each form that is known here it is asked whether it is that form of these

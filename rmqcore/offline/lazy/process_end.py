@@ -20,7 +20,7 @@ class ProcessEndsError(Exception):
 
 
 class Scans:
-    """What threads do for a query engine; at its end the process tells them to stop, and waits for them.
+    """Scans running in threads of a query engine; when the process exits they are stopped and awaited.
 
     Polars answers ``head`` while its thread asks for the next batch, and forgets the thread. A thread that comes back to a Python
     which is going away is ended by force, in the middle of Rust or C++, and that aborts the process: a script that had printed

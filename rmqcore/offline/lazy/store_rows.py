@@ -52,7 +52,8 @@ class StoreRows:
         unknown = [name for name in wanted if name not in KEYWORDS]
         if unknown:
             raise TypeError(
-                f"unexpected keyword argument {with_the_meant(unknown, KEYWORDS)}; there are {', '.join(KEYWORDS)}"
+                f"unexpected keyword argument {with_the_meant(unknown, KEYWORDS)}; known are "
+                f"{', '.join(KEYWORDS)}"
             )
         self._wanted = Conditions.of(**wanted)
         self._verify_crc = verify_crc

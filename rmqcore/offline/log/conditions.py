@@ -29,7 +29,7 @@ class Wanted(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Conditions:
-    """What must hold for a message, each field as the keyword of `StoreReader.messages`; None accepts every message.
+    """Conditions on messages, each field as the keyword of `StoreReader.messages`; None accepts every message.
 
     Small and picklable: Spark sends it to its tasks.
     """

@@ -1,4 +1,4 @@
-"""What a reader could not deliver, as ranges."""
+"""Bytes that a reader could not return, as ranges."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class DamageWarning(UserWarning):
 
 @dataclass(frozen=True)
 class DamageRange(Report):
-    """Bytes of the CommitLog that are no sound records.
+    """Bytes of the CommitLog that are not sound records.
 
     Attributes
     ----------
     start_phy_offset, end_phy_offset : int
         CommitLog bytes, the end exclusive.
     kind : str
-        ``crc``: one well-formed record whose body fails its CRC. ``record``: bytes that are no record, with sound ones after them
-        or a sealed file's end. ``torn_tail``: bytes behind the last sound record of the log. ``blank``: the end of a file
+        ``crc``: one well-formed record whose body fails its CRC. ``record``: bytes that are not a record, with sound ones after
+        them or a sealed file's end. ``torn_tail``: bytes behind the last sound record of the log. ``blank``: the end of a file
         without the BLANK that belongs there. ``short_file``: a file ends early. ``missing_file``: no file holds these bytes.
         ``unreadable``: the disk did not give the bytes, or the file may not be read. ``log_missing``: messages that queues, index
         or checkpoint know behind the log's end. ``more``: a `MoreDamage`.
@@ -91,12 +91,12 @@ class MoreDamage(DamageRange):
 
 
 class DamageList(list[DamageRange]):
-    """What a walk reports, in memory that does not follow the damage.
+    """Damaged ranges of a walk, in bounded memory.
 
     Parameters
     ----------
     most : int, optional
-        So many ranges are kept one by one (100,000); those behind them are one `MoreDamage`, the last item.
+        Number of ranges kept one by one (100,000); all later ones are one `MoreDamage`, the last item.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -132,7 +132,7 @@ class DamageList(list[DamageRange]):
         return items_html("damage", [found.as_dict() for found in self[:SHOWN_ROWS]], len(self))
 
     def wants(self, code: int) -> bool:
-        """Whether ranges of a code of `Place` are wanted one by one also where there is no `room`."""
+        """Return True if ranges of a code of `Place` are wanted one by one also where there is no `room`."""
         del code
         return False
 

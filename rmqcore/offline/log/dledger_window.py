@@ -125,7 +125,7 @@ class DLedgerWindow(SearchWindow):
         return [pos + DLEDGER_HEAD, pos + told]
 
     def _proves_itself(self, pos: int) -> bool:
-        """Whether a record, or an entry with its head, proves itself at a position of the file."""
+        """Return True if a record, or an entry with its head, proves itself at a position of the file."""
         if super()._proves_itself(pos):
             return True
         head = self._head_at(pos)

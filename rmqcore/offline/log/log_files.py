@@ -63,7 +63,7 @@ class LogFile:
 
     @property
     def is_local(self) -> bool:
-        """Whether a read of a few bytes costs next to nothing."""
+        """True if reading a few bytes is cheap."""
         return True
 
     @property
@@ -83,7 +83,7 @@ class LogFile:
         return open_log_file(self, unreadable)
 
     def exists(self) -> bool:
-        """Whether the file is still there."""
+        """Return True if the file is still there."""
         return Path(self.path).exists()
 
     def read_range(self, pos: int, count: int) -> bytes:
@@ -98,7 +98,7 @@ class LogFile:
 
 @dataclass(frozen=True)
 class LogShape:
-    """What a walk over one file must know of the others.
+    """Facts about the other files that a walk over one file needs.
 
     Attributes
     ----------
@@ -152,23 +152,24 @@ def check_one_log(paths: StorePaths) -> None:
         if any(map(is_log_file, names)) and os.path.realpath(directory) not in named:
             where = ", ".join(map(str, paths.commitlogs))
             raise ValueError(
-                f"{directory} has files of a CommitLog, and by the config it is {where}: say which one is meant (commitlog)"
+                f"{directory} has CommitLog files, but the config names {where}: choose one with "
+                "commitlog"
             )
 
 
 def is_log_file(name: str) -> bool:
-    """Whether a name is that of a CommitLog file."""
+    """Return True if a name is that of a CommitLog file."""
     return len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()
 
 
 def holds_store(names: Iterable[str]) -> bool:
-    """Whether a directory with these names in it is a store's root."""
+    """Return True if a directory with these names in it is a store's root."""
     parts = {"commitlog", "consumequeue", "index", "checkpoint"}
     return any(name in parts or is_dledger_name(f"{name}/data") for name in names)
 
 
 def holds_log_files(directory: str, names: Iterable[str]) -> bool:
-    """Whether a directory of this name, with these names in it, is a CommitLog's."""
+    """Return True if a directory of this name, with these names in it, is a CommitLog's."""
     return directory == "commitlog" or any(map(is_log_file, names))
 
 
@@ -231,7 +232,7 @@ def mark_dledger(
 
 
 def _is_dledger(oldest: Iterable[LogFile]) -> bool:
-    """Whether a directory's oldest files are a DLedger log; if their first bytes are damaged, its name decides."""
+    """Return True if a directory's oldest files are a DLedger log; if their first bytes are damaged, its name decides."""
     folder = PurePath()
     for file in oldest:
         folder = file.path.parent
@@ -314,7 +315,7 @@ def tail_offset(files: list[LogFile]) -> int:
 
 
 def _begins_with_data(file: LogFile) -> bool:
-    """Whether one of the first bytes, where MAGIC lies, is not 0, or cannot be read."""
+    """Return True if one of the first bytes, where MAGIC lies, is not 0, or cannot be read."""
     unread: list[OSError] = []
     header = bytearray(REC_HEADER_SIZE)
     try:

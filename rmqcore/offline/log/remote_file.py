@@ -62,7 +62,7 @@ class RemoteLogFile(LogFile):
         return _open(self, unreadable)
 
     def exists(self) -> bool:
-        """Whether the file is still there."""
+        """Return True if the file is still there."""
         return self.filesystem.size_of(str(self.path)) is not None
 
     def read_range(self, pos: int, count: int) -> bytes:
@@ -209,7 +209,7 @@ class RemoteBytes(LogBytes):
                 continue
             if len(data) == count:
                 return data
-            self._look_why(pos, count, EOFError(f"only {len(data)} of {count} bytes came"))
+            self._look_why(pos, count, EOFError(f"only {len(data)} of {count} bytes were returned"))
         return b""
 
     def _look_why(self, pos: int, count: int, error: Exception) -> None:

@@ -73,4 +73,4 @@ def broken_seal(files: Sequence[LogFile], seal: Seal) -> str | None:
     found = seal_at(files, end)
     if found is None or found == seal:
         return None
-    return f"the bytes before {end} are not those that were read"
+    return f"the bytes before {end} changed since they were read"

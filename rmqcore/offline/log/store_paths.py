@@ -70,7 +70,8 @@ def store_paths(
         paths = StorePaths(parent, commitlog=root, follow_links=follow_links)
     else:
         raise NotAStoreError(
-            f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint{_stores_below(root, names)}"
+            f"{root} has no commitlog/, consumequeue/, index/ or "
+            f"checkpoint{_stores_below(root, names)}"
         )
     paths.leave_out_links = leave_out_links
     refuse_links(paths)
@@ -87,7 +88,7 @@ def _names_in(root: Path) -> list[str]:
         if not is_log_file(root.name):
             raise
         store = root.parent.parent if root.parent.name == "commitlog" else root.parent
-        why = f"this is a file of a log, expected a directory: {store} is the store's root"
+        why = f"this is a file of a log, expected the store's root, the directory {store}"
         raise NotADirectoryError(errno.ENOTDIR, why, os.fspath(root)) from error
 
 
@@ -124,8 +125,8 @@ def add_dledger_log(paths: StorePaths) -> None:
     end, begin = max(_offsets(*paths.commitlogs), default=-1), min(_offsets(found[0]))
     if begin <= end:
         raise _unsaid(
-            f"{paths.location} has two logs: {paths.commitlog} reaches to the file of {end}, and {found[0]} begins at {begin}, "
-            "expected behind it",
+            f"{paths.location} has two logs: {paths.commitlog} extends to the file of {end}, and "
+            f"{found[0]} starts at {begin}, expected behind it",
             str(found[0]),
         )
     paths.add_log(found[0])
@@ -137,7 +138,7 @@ def _offsets(*folders: Path) -> list[int]:
 
 
 def _unsaid(what: str, place: str) -> StoreFormatError:
-    error = StoreFormatError(f"{what}: say which log is meant")
+    error = StoreFormatError(f"{what}: choose one of the logs")
     error.hint = f"--commitlog {place} (commitlog, store_path_commit_log)"
     return error
 
@@ -222,7 +223,8 @@ def _url_paths(
     ):
         named = config.store_path_commit_log or config.read_only_commit_log_store_paths
         raise ValueError(
-            f"by the config the CommitLog is {named}, and the store is {url}: say where the CommitLog is (commitlog)"
+            f"the config names the CommitLog {named}, but the store is {url}: name the CommitLog's "
+            "URL with commitlog"
         )
     names = [entry.name for entry in url.filesystem.entries(url.path)]
     if holds_store(names):
@@ -234,7 +236,7 @@ def _url_paths(
         return RemotePaths(url, [*older, StoreUrl(url.filesystem, found[0])])
     if holds_log_files(url.name, names):
         return RemotePaths(url.parent, [url])
-    raise NotAStoreError(f"{url} holds no commitlog/, consumequeue/, index/ or checkpoint")
+    raise NotAStoreError(f"{url} has no commitlog/, consumequeue/, index/ or checkpoint")
 
 
 def _logs(url: StoreUrl, commitlog: LogDirectories) -> list[StoreUrl]:
@@ -248,6 +250,6 @@ def _logs(url: StoreUrl, commitlog: LogDirectories) -> list[StoreUrl]:
     found = []
     for one in [os.fspath(directory) for directory in given]:
         if not is_url(one):
-            raise ValueError(f"commitlog is {one!r}, expected a URL, as that of the store: {url}")
+            raise ValueError(f"commitlog is {one!r}, expected a URL like that of the store: {url}")
         found.append(StoreUrl(*split_uri(one, url.filesystem.options)))
     return found

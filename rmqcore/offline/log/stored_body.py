@@ -75,7 +75,7 @@ def stored_body(files: list[LogFile], view: MessageView) -> Iterator[StoredBody]
     """
     at = bisect_right(files, view.phy_offset, key=lambda file: file.file_from_offset) - 1
     if at < 0:
-        raise FileNotFoundError(f"no file of the log holds phy offset {view.phy_offset}")
+        raise FileNotFoundError(f"no file of the log has phy offset {view.phy_offset}")
     file = files[at]
     with file.open(lambda start, end, error: None) as source:
         begin = view.phy_offset - file.file_from_offset + body_pos(view.sys_flag)

@@ -1,4 +1,4 @@
-"""Whether the newest record of a live log is whole, as far as its bytes tell."""
+"""Recognises an incomplete newest record of a log in use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rmqcore._native.format.codec import MessageView, property_bytes, topic_byte
 
 
 def is_unfinished(view: MessageView) -> bool:
-    """Whether a record at the end of a log, sound by place, lengths and CRC, still waits for its last bytes.
+    """Return True if a sound record at the end of a log (offset, lengths and CRC) still lacks its last bytes.
 
     Topic and properties come last, and no CRC covers them unless the properties hold one. They are text, and a place that was not
     written yet holds zeros: a zero at their end is such a place.

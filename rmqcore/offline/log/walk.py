@@ -38,7 +38,7 @@ class Blank:
 
 
 class Sink(Protocol[Rows]):
-    """What a walk fills: `rmqcore._native.scan.scan.ViewScan` or `ColumnScan`."""
+    """A receiver of a walk's records: `rmqcore._native.scan.scan.ViewScan` or `ColumnScan`."""
 
     @property
     def pending_rows(self) -> int:
@@ -62,13 +62,13 @@ class Sink(Protocol[Rows]):
 
 
 class LogEnd(Protocol):
-    """What the rest of a store says of the end of its log; `rmqcore.offline.missing_log` has it."""
+    """End of a log according to the rest of the store; implemented in `rmqcore.offline.missing_log`."""
 
     def missing(self, log_end: int) -> Iterable[DamageRange]:
         """What the log lacks behind the last byte that is a record, a BLANK or damage."""
 
     def is_stale(self, phy_offset: int) -> bool:
-        """Whether the log was closed at this offset, so that bytes from there on that begin no record are not damage."""
+        """Return True if the log was closed at this offset, so that bytes behind it that are not a record are not damage."""
 
 
 class LogWalk(Generic[Rows]):

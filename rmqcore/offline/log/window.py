@@ -103,7 +103,7 @@ class SearchWindow(LogWindow):
     # ---- long records -------------------------------------------------------------------------------
 
     def is_long(self, msg_size: int) -> bool:
-        """Whether a record is given without the most of its body."""
+        """Return True if most of a record's body is not read."""
         return self._long_records is not None and msg_size > self._long_records.most_whole
 
     def _bring_in(self, place: Place) -> Place | None:

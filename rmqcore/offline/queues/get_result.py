@@ -21,7 +21,7 @@ class OfflineGetResult:
     ----------
     status : GetMessageStatus
     next_begin_offset : int
-        Queue offset to go on with.
+        Queue offset of the next get.
     min_offset, max_offset : int
         The queue's bounds; the maximum is the offset after its last entry.
     buffer_total_size : int
@@ -57,7 +57,7 @@ class OfflineGetResult:
         return [memoryview(b"".join(run)) for run in runs]
 
     def release(self) -> None:
-        """Let go of the messages; views that are held elsewhere stay valid."""
+        """Release the messages; views that are held elsewhere stay valid."""
         object.__setattr__(self, "messages", [])
 
     def __enter__(self) -> Self:

@@ -136,7 +136,7 @@ class _Batch:
         self._most_bytes = most_bytes
 
     def is_full(self, msg_size: int, count: int) -> bool:
-        """Whether the get ends before a record of `msg_size` bytes with `count` messages."""
+        """Return True if the get ends before a record of `msg_size` bytes with `count` messages."""
         most = self._most - (count - 1)
         return self._limits.is_full(
             self._count, self.size, msg_size, most, self._most_bytes, in_memory=True

@@ -47,7 +47,7 @@ class Unit(NamedTuple):
 class QueueFiles:
     """The files of one queue.
 
-    Files whose names are no offset of a whole entry and files shorter than one entry are left out, as if they
+    Files whose names are not the offset of an entry, and files shorter than one entry, are ignored, as if they
     were missing.
 
     Parameters

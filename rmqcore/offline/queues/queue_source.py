@@ -33,7 +33,7 @@ class QueueSource(Protocol):
         """Return a queue; an unknown one has no files."""
 
     def has(self, topic: str, queue_id: int | None = None) -> bool:
-        """Whether a topic has queues, or this queue."""
+        """Return True if a topic has queues, or this queue."""
 
 
 def queue_source(paths: StorePaths) -> QueueSource:

@@ -1,4 +1,4 @@
-"""What a filesystem says of its files: names, sizes, and when each was written."""
+"""Files as listed by a filesystem: name, size, modification time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RemoteEntry:
     etag: str = ""
 
     def is_other_than(self, listed: RemoteEntry) -> bool:
-        """Whether this is another file than the one that was listed under its name, or another version of it.
+        """Return True if this is not the listed file, or another version of it.
 
         Times count by whole seconds: of a list and of a single file some servers give different fractions.
         """
@@ -69,7 +69,7 @@ class RemoteEntry:
 
 
 def arrow_entries(system: Any, inner: str, *, recursive: bool) -> Iterator[RemoteEntry]:
-    """What lies in a directory of a filesystem of pyarrow, with `recursive` also in the directories below it."""
+    """List a directory of a pyarrow filesystem; `recursive` includes subdirectories."""
     from pyarrow.fs import FileSelector, FileType
 
     for info in system.get_file_info(FileSelector(inner, recursive=recursive)):
@@ -80,7 +80,7 @@ def arrow_entries(system: Any, inner: str, *, recursive: bool) -> Iterator[Remot
 
 
 def arrow_entry(system: Any, inner: str) -> RemoteEntry | None:
-    """What is said of one path of a filesystem of pyarrow; None where nothing lies there."""
+    """Return the entry of a path in a pyarrow filesystem; None if it does not exist."""
     from pyarrow.fs import FileType
 
     info = system.get_file_info(inner)
@@ -90,7 +90,7 @@ def arrow_entry(system: Any, inner: str) -> RemoteEntry | None:
 
 
 def fsspec_entries(system: Any, inner: str, *, recursive: bool) -> Iterator[RemoteEntry]:
-    """What lies in a directory of a filesystem of fsspec, whose listings of an earlier call are not believed."""
+    """List a directory of an fsspec filesystem, without its cached listings."""
     system.invalidate_cache()
     if not system.isdir(inner):
         if system.exists(inner):
@@ -104,7 +104,7 @@ def fsspec_entries(system: Any, inner: str, *, recursive: bool) -> Iterator[Remo
 
 
 def fsspec_entry(system: Any, inner: str) -> RemoteEntry | None:
-    """What is said of one path of a filesystem of fsspec; None where nothing lies there."""
+    """Return the entry of a path in an fsspec filesystem; None if it does not exist."""
     system.invalidate_cache()
     try:
         return _fsspec_entry("", system.info(inner))

@@ -38,7 +38,7 @@ PATH_HAS_AUTHORITY = ("s3", "gs")
 
 @dataclass(frozen=True)
 class RemoteFilesystem:
-    """What is needed to connect to a filesystem; small, and sent to tasks by pickle.
+    """Parameters of a connection to a filesystem; small, and sent to tasks by pickle.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class RemoteFilesystem:
         return sorted(found, key=lambda entry: entry.name)
 
     def look_at(self, path: str) -> RemoteEntry | None:
-        """What the server says now of a file or directory; None where nothing lies there."""
+        """Return the present entry of a file or directory; None if it does not exist."""
         with self._told("looked at", path):
             system, inner = self.connect(path)
             of_fsspec = _of_fsspec(system)
@@ -109,7 +109,7 @@ class RemoteFilesystem:
         return None if found is None or found.is_dir else found.size
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory of this path."""
+        """Return True if there is a file or directory of this path."""
         return self.look_at(path) is not None
 
     def read_range(self, handle: Any, path: str, pos: int, count: int) -> bytes:
@@ -151,19 +151,19 @@ def split_uri(uri: str, options: Options) -> tuple[RemoteFilesystem, str]:
     """
     match = _URI.fullmatch(uri)
     if match is None:
-        raise ValueError(f"{redact(uri, options)} is no URI")
+        raise ValueError(f"{redact(uri, options)} is not a URI")
     scheme = match["scheme"].lower()
     fsspec = uses_fsspec(scheme, options)
     scheme = scheme if fsspec else ALIASES.get(scheme, scheme)
     host, more = match["host"], dict(parse_qsl(match["query"] or ""))
     user, _, secret = host.rpartition("@")[0].partition(":")
     if secret and (fsspec or scheme != "s3"):
-        raise ValueError(f"{scheme}://: give what is secret as an option storage.*, not in the URI")
+        raise ValueError(f"{scheme}://: pass secrets as options storage.*, not in the URI")
     if secret:
         host = host.rpartition("@")[2]
         more |= {"access_key": unquote(user), "secret_key": unquote(secret)}
     if scheme in PATH_HAS_AUTHORITY and not host:
-        raise ValueError(f"{scheme}:// names no bucket: {scheme}://BUCKET/PATH")
+        raise ValueError(f"{scheme}:// lacks the bucket: {scheme}://BUCKET/PATH")
     merged = tuple(sorted((more | dict(options)).items()))
     parse_options(scheme, merged)
     return RemoteFilesystem(f"{scheme}://{host}", merged), (match["path"] or "").rstrip("/")
@@ -201,7 +201,7 @@ def _connect_fsspec(base: str, given: dict[str, Any]) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         scheme = base.partition("://")[0]
-        raise ImportError(f"{scheme}:// by fsspec needs fsspec: pip install fsspec") from None
+        raise ImportError(f"{scheme}:// needs fsspec: pip install fsspec") from None
     system, prefix = url_to_fs(base + "/", **given)
     return fs.PyFileSystem(fs.FSSpecHandler(system)), prefix.rstrip("/")
 

@@ -123,17 +123,17 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
         if name not in known:
             near = nearest(name, known)
             hint = _choices(known) if near is None else f"did you mean storage.{near}?"
-            raise ValueError(f"storage.{name} is no option of {scheme}://: {hint}")
+            raise ValueError(f"storage.{name} is not an option of {scheme}://: {hint}")
         try:
             parsed[name] = known[name](str(text))
         except ValueError as error:
             why = "" if is_secret(name) else f": {error}"
-            raise ValueError(f"storage.{name} cannot be read as its type{why}") from None
+            raise ValueError(f"storage.{name} has the wrong type{why}") from None
     return parsed
 
 
 def uses_fsspec(scheme: str, options: Options) -> bool:
-    """Whether a filesystem is one of fsspec: pyarrow has none for the scheme, or ``storage.filesystem=fsspec`` was given.
+    """Return True if fsspec is used: pyarrow does not know the scheme, or ``storage.filesystem=fsspec`` was given.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def uses_fsspec(scheme: str, options: Options) -> bool:
     """
     kind = dict(options).get("filesystem", "")
     if kind not in ("", "fsspec"):
-        raise ValueError(f"storage.filesystem is {kind!r}; only fsspec can be asked for")
+        raise ValueError(f"storage.filesystem is {kind!r}; expected fsspec")
     return kind == "fsspec" or scheme not in OF_PYARROW
 
 
@@ -155,10 +155,14 @@ def redact(text: str, options: Options) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option of this name is to be kept out of messages, and of what others see."""
+    """Return True if the value of this option must be hidden in messages and from other users."""
     return any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def _choices(known: Iterable[str]) -> str:
     names = ", ".join(known)
-    return f"it has {names}" if names else "it has none; give storage.filesystem=fsspec for another"
+    return (
+        f"its options are {names}"
+        if names
+        else "it has no options; storage.filesystem=fsspec chooses another implementation"
+    )

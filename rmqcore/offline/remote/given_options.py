@@ -81,5 +81,6 @@ def _plain(name: str, value: Any) -> OptionValue:
         return json.dumps(value)
     except TypeError:
         raise TypeError(
-            f"storage_options[{name!r}] is a {type(value).__name__}, expected a text, a number, or a list or dict of them"
+            f"storage_options[{name!r}] is a {type(value).__name__}, expected a text, a number, or "
+            "a list or dict of these"
         ) from None

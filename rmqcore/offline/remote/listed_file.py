@@ -72,7 +72,8 @@ class ListedFile:
             found, expected = now.described(), self.listed.described()
             more = "" if found != expected else ", another version"
             raise RemoteChangedError(
-                f"{self.uri}: the file has {found}{more}, expected {expected} as it was listed: it was changed meanwhile"
+                f"{self.uri}: the file has {found}{more}, expected {expected} as listed: it was "
+                "changed since"
             )
 
     def read(self, handle: Any, pos: int, count: int) -> bytes:
@@ -96,13 +97,13 @@ class ListedFile:
         if len(data) != count:
             self.check()
             raise RemoteStorageError(
-                f"{self.uri}: {len(data)} bytes came from byte {pos} on, expected {count}"
+                f"{self.uri}: {len(data)} bytes were returned from byte {pos} on, expected {count}"
             )
         return data
 
     def _is_gone(self) -> RemoteChangedError:
         return RemoteChangedError(
-            f"{self.uri}: the file is not there any more, expected {self.listed.described()} as it was listed"
+            f"{self.uri}: the file was deleted, expected {self.listed.described()} as listed"
         )
 
 
@@ -150,6 +151,6 @@ class OpenFiles:
         return known.handle
 
     def close(self) -> None:
-        """Let go of all."""
+        """Drop all cached bytes."""
         with self._lock:
             self._open.clear()

@@ -88,7 +88,8 @@ class Skeleton:
             except (OSError, StoreFormatError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
                 raise RemoteStorageError(
-                    f"{filesystem.uri(f'{path}/{entry.name}')} can have no place in {self.root}: {why}"
+                    f"{filesystem.uri(f'{path}/{entry.name}')} cannot be placed in {self.root}: "
+                    f"{why}"
                 ) from None
             source = ListedFile(filesystem, f"{path}/{entry.name}", entry)
             sparse = SparseFile(source, self._folder, f"{place}/{entry.name}")

@@ -133,8 +133,9 @@ class SparseFile:
                 file.close()
         except OSError as error:
             raise RemoteStorageError(
-                f"{self.source.uri}: bytes {pos} to {pos + len(data)} cannot be kept in {self._folder.path}: "
-                f"{error.strerror or error}; TMPDIR names another directory for them"
+                f"{self.source.uri}: bytes {pos} to {pos + len(data)} cannot be stored in "
+                f"{self._folder.path}: {error.strerror or error}; set TMPDIR to use another "
+                "directory"
             ) from None
 
 

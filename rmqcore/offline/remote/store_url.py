@@ -81,7 +81,7 @@ def store_place(
         return StoreUrl(*split_uri(text, given_options(scheme, storage_options)))
     found = absolute_path(text, "path")
     if storage_options:
-        raise ValueError(f"storage_options has no meaning for {found}, a path of this machine")
+        raise ValueError(f"storage_options does not apply to {found}, a local path")
     return found
 
 

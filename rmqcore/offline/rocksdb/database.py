@@ -79,7 +79,7 @@ class QueueDatabase:
     def _current(self) -> DatabaseView:
         known = self._view
         if not self._may_be_link and self.place.is_symlink():
-            raise rocksdb_error(self.place, "a link, which was not followed")
+            raise rocksdb_error(self.place, "a link, not followed")
         own = known is not None and known.process == os.getpid()
         if known is not None and own and known.signature == self._signature():
             return known

@@ -64,7 +64,7 @@ class DatabaseView:
     def __init__(self, place: Path) -> None:
         if find_spec("rocksdict") is None:
             raise RocksdbMissingError(
-                f"{place}: the queues are in RocksDB, and the package rocksdict is not installed"
+                f"{place}: the queues are in RocksDB, but the package rocksdict is not installed"
             )
         self.process = os.getpid()
         files = _checked_files(place)
@@ -151,7 +151,7 @@ def database_files(place: Path) -> dict[str, tuple[str, os.stat_result]]:
             )
         found[entry.name] = entry.path, status
         if len(found) > MOST_FILES:
-            raise rocksdb_error(place, f"more than {MOST_FILES} files, which are not looked at")
+            raise rocksdb_error(place, f"more than {MOST_FILES} files, the limit")
     return found
 
 
@@ -188,7 +188,7 @@ def _manifest_of(place: Path, files: dict[str, tuple[str, os.stat_result]]) -> s
     if not MANIFEST.fullmatch(name):
         raise rocksdb_error(current, f"holds {data!r}, expected the name of a MANIFEST file")
     if name not in files:
-        raise rocksdb_error(place / name, f"missing, and {CURRENT} names it")
+        raise rocksdb_error(place / name, f"missing, but {CURRENT} names it")
     return name
 
 

@@ -60,9 +60,9 @@ def stats(
     path : path-like
         The store's root, or a ``commitlog`` directory; may be a URL.
     by : iterable of str
-        ``hour`` and ``queue``: topics are told apart by these, too.
+        ``hour`` and ``queue``: also count by these.
     topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
-        As for `StoreReader.messages`; the lag of consumers is told for the topics and queues.
+        As for `StoreReader.messages`; the lag of consumers is that of the selected topics and queues.
     commitlog, follow_links
         As for `StoreReader`.
     progress : callable, optional
@@ -141,7 +141,7 @@ def stats(
 
 
 def _has(wanted: Conditions, topic: str, queue_id: int) -> bool:
-    """Whether messages of a queue can be among those that are wanted."""
+    """Return True if messages of a queue can be among those that are wanted."""
     return (wanted.topics is None or topic in wanted.topics) and (
         wanted.queue_ids is None or queue_id in wanted.queue_ids
     )

@@ -137,7 +137,7 @@ class Groups:
 
     @property
     def has_others(self) -> bool:
-        """Whether there were messages of groups that there was no memory for."""
+        """True if there were messages of topics that were not counted separately for lack of memory."""
         return bool(self._sums["messages"][OTHERS])
 
     def total(self) -> GroupStats | None:

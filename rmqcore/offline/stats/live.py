@@ -1,4 +1,4 @@
-"""What happens in a store that is in use, a sample at a time: rates by topic, the lag of groups, the disk."""
+"""Live samples of a store in use: rates by topic, the lag of groups, the disk."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TopicRate:
 
 @dataclass(frozen=True)
 class LiveSample(Report):
-    """What happened since the last sample.
+    """Changes since the last sample.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class LiveStats:
             counts = self._count()
             files = self._reader.log_files()
         if not files:
-            problems.append(f"no file of the log is there now: {self._reader.paths.commitlog}")
+            problems.append(f"the log has no files now: {self._reader.paths.commitlog}")
         now = self._clock()
         seconds, self._last = max(now - self._last, 1e-6), now
         self._samples.append((seconds, counts))

@@ -1,4 +1,4 @@
-"""What `stats` answers."""
+"""Report of `stats`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GroupStats:
     Attributes
     ----------
     topic : str or None
-        None for all messages together, and for those of groups that there was no memory for.
+        None in the total, and in the row of topics that were not counted separately.
     hour_ms : int or None
         Where `stats` was asked for hours: the begin of the hour of the store time.
     queue_id : int or None
@@ -75,7 +75,7 @@ class GroupStats:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLag:
-    """What a consumer group has not read of a topic.
+    """Unread messages of a consumer group in a topic.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class ConsumerLag:
     lost : int
         How many of them the store no longer has.
     first_unread_ms : int or None
-        Store time of the oldest message that is unread; None where there is none, or it cannot be read.
+        Store time of the oldest unread message; None if there is none, or it cannot be read.
     behind_ms : int or None
         From then to the newest message of the store.
     beyond : int
@@ -120,15 +120,15 @@ class MessagePlace:
 
 @dataclass(frozen=True)
 class StatsReport(Report):
-    """What a store holds.
+    """Counts of a store.
 
     Attributes
     ----------
     path : str
     total : GroupStats or None
-        All messages together; None where there is none.
+        Total of all messages; None if there are none.
     by : tuple of str
-        What groups are told apart by: ``topic``, then ``hour`` and ``queue`` where they were asked for.
+        The keys of the counts: ``topic``, then ``hour`` and ``queue`` if requested.
     groups : list of GroupStats
         The one with the most bytes first; with hours by topic and hour.
     more_groups : bool

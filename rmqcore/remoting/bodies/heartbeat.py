@@ -27,7 +27,7 @@ _CONSUME_FROM_WHERE = (
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionData:
-    """What a group wants of a topic. `tags` and `codes`, their hashes, are empty where it wants all."""
+    """Subscription of a group to a topic. `tags` and `codes`, their hashes, are empty if it wants all messages."""
 
     topic: str
     sub_string: str = SUBSCRIBE_ALL
@@ -52,7 +52,7 @@ class ConsumerData:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a client says of itself every half minute.
+    """State that a client sends every half minute.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def parse_heartbeat(request: str, body: bytes) -> Heartbeat:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not a valid heartbeat.
     """
     found = parse_body(request, body)
     return Heartbeat(

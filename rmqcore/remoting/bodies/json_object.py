@@ -63,7 +63,7 @@ class JsonObject:
         return value
 
     def has(self, name: str) -> bool:
-        """Whether a member is there."""
+        """Return True if the member exists."""
         return self._members.get(name) is not None
 
     def child(self, name: str) -> JsonObject:
@@ -168,7 +168,7 @@ def parse_body(request: str, data: bytes, most_values: int | None = None) -> Jso
     Raises
     ------
     RequestError
-        It is none, lies too deep, has too many values, or is no UTF-8.
+        The bytes are not a JSON object in UTF-8, are nested too deeply, or have too many values.
     """
     try:
         value = parse_json(data, MAX_DEPTH, most_values)

@@ -43,7 +43,7 @@ def parse_lock_batch(request: str, body: bytes) -> LockBatch:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not a valid lock request.
     """
     found = parse_body(request, body)
     return LockBatch(

@@ -200,7 +200,7 @@ def parse_consume_stats(request: str, body: bytes) -> ConsumeStats:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not a valid response to GET_CONSUME_STATS.
     """
     offsets = {}
     for queue, found in _parse_table(request, body):

@@ -84,7 +84,7 @@ def parse_route(request: str, body: bytes) -> TopicRoute:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not valid.
     """
     found = parse_body(request, body)
     return TopicRoute(
@@ -120,7 +120,7 @@ def parse_cluster_info(request: str, body: bytes) -> tuple[BrokerData, ...]:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not valid.
     """
     found = parse_body(request, body)
     return tuple(_broker(request, broker) for _, broker in found.table("brokerAddrTable"))

@@ -35,7 +35,7 @@ _LONGS = {
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionGroupConfig:
-    """What a broker lets a consumer group do; names and defaults are Java's.
+    """Settings of a consumer group at a broker; names and defaults are Java's.
 
     `group_retry_policy` and `subscription_data_set` are for POP consumers alone: they are kept as they came.
     """
@@ -93,7 +93,7 @@ def subscription_group(found: JsonObject, name: str | None = None) -> Subscripti
     Raises
     ------
     RequestError
-        It is none.
+        The object is not a valid group.
     """
     wanted = found.objects("subscriptionDataSet")
     members: dict[str, Any] = {
@@ -118,7 +118,7 @@ def subscription_group_table(found: JsonObject) -> SubscriptionGroupTable:
     Raises
     ------
     RequestError
-        They are none.
+        The object is not a valid table of groups.
     """
     groups = {}
     for key, members in found.table("subscriptionGroupTable"):

@@ -27,7 +27,7 @@ _INT = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What a broker says of a topic; the defaults are Java's."""
+    """Settings of a topic at a broker; the defaults are Java's."""
 
     name: str
     read_queue_nums: int = 16
@@ -69,7 +69,7 @@ class TopicTable:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationBounds:
-    """What the body of a registration may make its reader do; the defaults are for a name server's own broker.
+    """Limits of the body of a registration; the defaults are for a name server's own broker.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def parse_data_version(request: str, body: bytes) -> DataVersion:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not a version.
     """
     return data_version(parse_body(request, body))
 
@@ -188,7 +188,7 @@ class _CompressedReader:
             raise self._wrong("body", "a zlib stream", error) from None
         if not stream.eof:
             expected = f"a zlib stream of at most {bounds.plain_bytes} bytes"
-            raise self._wrong("body", expected, "one that goes on or is cut")
+            raise self._wrong("body", expected, "a longer or truncated stream")
         self._pos = 0
 
     def topic_table(self) -> TopicTable:
@@ -208,7 +208,7 @@ class _CompressedReader:
             name, *numbers, filter_type = text.split(" ", 5)[:5]
             read_nums, write_nums, perm = map(int, numbers)
         except ValueError:
-            expected = "a name, two numbers of queues, perm and a filter type"
+            expected = "a name, two queue counts, perm and a filter type"
             raise self._wrong(field, expected, "another text") from None
         attributes = text.split(" ", 5)[5:]
         return TopicConfig(

@@ -40,7 +40,7 @@ DAMAGE_SCHEMA = (
 
 @dataclass(frozen=True)
 class AuditReport(Report):
-    """What an audit found.
+    """Findings of an audit.
 
     Attributes
     ----------

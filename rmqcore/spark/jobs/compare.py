@@ -130,7 +130,9 @@ def _one_store(path: str | os.PathLike[str], options: dict[str, Any]) -> StoreLo
     stores = JobSource.open(path, options, "corrupt").stores
     if len(stores) != 1:
         names = ", ".join(store.broker for store in stores)
-        raise ValueError(f"{os.fspath(path)} stands for {len(stores)} stores ({names}): give one")
+        raise ValueError(
+            f"{os.fspath(path)} matches {len(stores)} stores ({names}): name one of them"
+        )
     return stores[0]
 
 

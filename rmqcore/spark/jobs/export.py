@@ -48,7 +48,7 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class ExportReport(Report):
-    """What an export wrote, and what it could not.
+    """Files written by an export, and messages that it could not write.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ def table_columns(options: SourceOptions, body: str | None) -> tuple[Column, ...
         Those by which rows are partitioned are not among them, or `body` is something else than "none".
     """
     if body not in (None, "none"):
-        raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
+        raise ValueError(f"body {body!r}: Parquet holds bodies only as stored, or no bodies")
     columns = columns_of(options)
     names = {column.name for column in columns}
     lacking = [name for name in PARTITIONED_BY if name not in names]
@@ -339,7 +339,7 @@ def _split_name(split: Split) -> str:
 
 
 def _may_grow(split: Split) -> bool:
-    """Whether the file is the newest, to which a broker may have added since."""
+    """Return True if the file is the newest, to which a broker may have added since."""
     return split.file.file_from_offset >= split.shape.tail_from
 
 

@@ -225,7 +225,7 @@ def _rows(
             file.seek(piece.pos)
             message = file.read_buffer(piece.byte_count)
         if message.size != piece.byte_count:
-            raise StoreError(f"{piece.path} is shorter than its task said")
+            raise StoreError(f"{piece.path} is shorter than its task reported")
         yield pa.ipc.read_record_batch(pa.ipc.read_message(message), schema), piece.byte_count
 
 

@@ -206,6 +206,6 @@ def _flag(options: dict[str, Any], lower_name: str) -> bool:
         if name.lower() == lower_name:
             text = str(options.pop(name)).lower()
             if text not in ("true", "false"):
-                raise ValueError(f"option {name}: {text!r} is wrong, expected true or false")
+                raise ValueError(f"option {name}: {text!r} is invalid, expected true or false")
             return text == "true"
     return False

@@ -111,7 +111,7 @@ def _check_index(
     files: list[LogFile],
 ) -> None:
     """Raise when the index is missing or broken: its empty answer would not mean that no message is there."""
-    advice = "without useIndex the log itself is read"
+    advice = "omit useIndex to search the log itself"
     for reader in readers:
         why = reader.problem()
         if why is not None:
@@ -125,13 +125,13 @@ def _check_index(
     if not any(reader.header.index_count > 1 for reader in readers):
         if files and record_at(files, files[0].file_from_offset) is not None:
             raise StoreError(
-                f"{store.root}/index has no entries, and the log has messages: {advice}"
+                f"{store.root}/index has no entries, but the log has messages: {advice}"
             )
         return
     if not topics:
         raise StoreError(
-            f"{store.root}/consumequeue names no topic, and the index knows keys only together with theirs: give the topics, "
-            f"or {advice}"
+            f"{store.root}/consumequeue has no topics, and index keys include the topic: name the "
+            f"topics, or {advice}"
         )
 
 

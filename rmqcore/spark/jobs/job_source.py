@@ -61,7 +61,8 @@ class JobSource:
         parsed = SourceOptions.parse({"table": table, **texts_of(options)}).in_session(spark)
         if parsed.damage_folder is not None:
             raise ValueError(
-                "option damageFolder has no meaning for a job, only for rmqcore.spark.read: use run_audit for damage"
+                "option damageFolder only applies to rmqcore.spark.read: use run_audit to find "
+                "damage in a job"
             )
         stores = parsed.stores(paths)
         for store in stores:

@@ -48,7 +48,7 @@ Group = tuple[TableFile, ...]
 
 @dataclass(frozen=True)
 class CompactReport(Report):
-    """What a compaction did.
+    """Files rewritten by a compaction.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ def compact(
         document, files = read_manifest(folder.inside)
         if document is None:
             raise TargetNotEmptyError(
-                f"{folder.out} is no table that export_table made: nothing was changed"
+                f"{folder.out} is not a table of export_table: nothing was changed"
             )
         groups = small_groups(files, target_file_bytes)
         columns = columns_named(document.settings["columns"])
@@ -239,8 +239,8 @@ def _check_rows(group: Group, written: Sequence[PartFile]) -> None:
     wanted, found = sum(file.rows for file in group), sum(file.rows for file in written)
     if wanted != found:
         raise StoreError(
-            f"{group[0].place} and {len(group) - 1} more files have {found} rows, and {wanted} by the manifest: nothing was "
-            "changed"
+            f"{group[0].place} and {len(group) - 1} more files have {found} rows, but {wanted} "
+            "according to the manifest: nothing was changed"
         )
 
 

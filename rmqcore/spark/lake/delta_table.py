@@ -64,20 +64,22 @@ class DeltaLog:
 
         if _ESCAPE.search(str(out.path)):
             raise ValueError(
-                f"out={str(out.path)!r}: deltalake takes % with two hex digits for an escaped sign; give a folder without"
+                f"out={str(out.path)!r}: deltalake decodes % and two hex digits: use a directory "
+                "name without them"
             )
         if not DeltaTable.is_deltatable(str(out.path)):
             return None
         table = DeltaTable(str(out.path))
         number = table.transaction_version(APP_ID)
         if number is None:
-            raise TargetNotEmptyError(f"{out.path} is a Delta table that rmqcore did not make")
+            raise TargetNotEmptyError(f"{out.path} is a Delta table that rmqcore did not create")
         place = _document_place(number)
         try:
             data = out.read(place)
         except FileNotFoundError:
             raise StoreFormatError(
-                f"{out.path / place} is gone, which says how far the table has the log: restore it, nothing was changed"
+                f"{out.path / place} is missing, which records how far the log was exported: "
+                "restore it; nothing was changed"
             ) from None
         document = None
         if _hash_of(data) == number & _HASH:
@@ -150,7 +152,7 @@ def _of_rows(table: DeltaTable, document: TableDocument, where: str) -> TableDoc
                 else with_rows_of(document, found, where)
             )
         version = _version_before(commit)
-    raise rows_of_unknown_commit(where, document, "its log does not say to which version")
+    raise rows_of_unknown_commit(where, document, "its log does not name the version")
 
 
 def _operations_since_ours(table: DeltaTable) -> set[str | None]:

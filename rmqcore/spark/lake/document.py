@@ -86,7 +86,7 @@ class TableDocument:
         names = {"version", "format", "commit", "next_part", "settings", "watermarks"}
         if not isinstance(found, dict) or set(found) != names or found["version"] != VERSION:
             raise StoreFormatError(
-                f"{where} is no document of version {VERSION} of a table that rmqcore exports"
+                f"{where} is not a version {VERSION} document of a table exported by rmqcore"
             )
         numbers = (found["commit"], found["next_part"])
         dicts = (found["settings"], found["watermarks"])
@@ -125,6 +125,6 @@ def check_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], where: s
         if found.get(name) != wanted.get(name):
             before, now = found.get(name, "the default"), wanted.get(name, "the default")
             raise ValueError(
-                f"{name} is {now}, and {where} was made with {before}: a table has the rows of one choice; with overwrite it "
-                "begins anew"
+                f"{name} is {now}, and {where} was made with {before}: this cannot change within a "
+                "table; overwrite replaces the table"
             )

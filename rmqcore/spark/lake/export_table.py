@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableReport(ExportReport):
-    """What a run added to a table: the attributes of `ExportReport` count what is new.
+    """Files that a run added to a table: the attributes of `ExportReport` count only new messages.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ def table_log(
         raise ValueError(f"format {format!r}: expected one of {', '.join(get_args(TableFormat))}")
     if format != "iceberg" and (catalog is not None or identifier != ICEBERG_TABLE):
         raise ValueError(
-            f"catalog and identifier are those of an Iceberg table, and format is {format}"
+            f"catalog and identifier are only for Iceberg tables, but format is {format}"
         )
     if format == "delta":
         check_package("deltalake", "delta")
@@ -223,7 +223,7 @@ def _before(
         return found
     if format != "parquet" and found.settings["columns"] != settings["columns"]:
         raise ValueError(
-            f"columns are others than those of the table at {folder.out}: give a new folder"
+            f"columns differ from those of the table at {folder.out}: choose a new directory"
         )
     return replace(found, settings=settings, watermarks={})
 

@@ -118,7 +118,8 @@ class IcebergLog:
         table = catalog.load_table(self._identifier)
         if table.location() != str(out.path):
             raise TargetNotEmptyError(
-                f"the catalog has {self._identifier} at {table.location()}: give that folder, or another name"
+                f"the catalog has {self._identifier} at {table.location()}: use that directory, or "
+                "another identifier"
             )
         return table
 
@@ -138,7 +139,7 @@ def _document(table: Table) -> TableDocument | None:
     name = ".".join(table.name())
     text = table.properties.get(PROPERTY)
     if MADE not in table.properties:
-        raise TargetNotEmptyError(f"{name} is an Iceberg table that rmqcore did not make")
+        raise TargetNotEmptyError(f"{name} is an Iceberg table that rmqcore did not create")
     if text is None:  # a run died between making the table and its first commit
         return None
     return TableDocument.parse(json.loads(text), f"{PROPERTY} of {name}")
@@ -164,7 +165,7 @@ def _of_rows(table: Table, document: TableDocument, where: str) -> TableDocument
             text = summary.get(PROPERTY)
             if text is None:
                 raise rows_of_unknown_commit(
-                    where, document, "the document of that commit was too long to keep"
+                    where, document, "the document of that commit was too long to store"
                 )
             return with_rows_of(document, TableDocument.parse(json.loads(text), where), where)
         sequence = snapshot.sequence_number or 0
@@ -172,7 +173,7 @@ def _of_rows(table: Table, document: TableDocument, where: str) -> TableDocument
         snapshot = None if parent is None else table.snapshot_by_id(parent)
         if snapshot is None and parent is not None and sequence >= least:
             return document  # ours was compacted, and has expired
-    raise rows_of_unknown_commit(where, document, "no snapshot of rmqcore is left before")
+    raise rows_of_unknown_commit(where, document, "no older snapshot of rmqcore is left")
 
 
 def _commit(table: Table, out: Folder, change: TableChange) -> None:

@@ -76,7 +76,8 @@ def check_table_options(options: SourceOptions) -> None:
     )
     if moves:
         raise ValueError(
-            "option startingOffsets: latest is another place in every run; give queue offsets or startingPhyOffset"
+            "option startingOffsets: latest differs in every run; use queue offsets or "
+            "startingPhyOffset"
         )
 
 
@@ -135,8 +136,9 @@ def _check_not_cut(store: StoreLocation, files: Sequence[LogFile], known: int) -
     end = log_cut_before(store, files, known)
     if end is not None:
         raise WatermarkError(
-            f"store {store.broker}: the table has its log up to CommitLog offset {known}, and the queues end at {end}, behind "
-            "which older records lie: the log was cut since"
+            f"store {store.broker}: the table has the log up to CommitLog offset {known}, but the "
+            f"queues end at {end}, and the records behind it are older: the log was cut since the "
+            "last run"
         )
 
 
@@ -160,8 +162,8 @@ def _check_new(
     for broker, mark in marks.items():
         if broker not in given and (mark.root == store.root or fits(files, mark)):
             raise WatermarkError(
-                f"store {store.broker}: the table has the log of {store.root} as that of {broker}: give it as "
-                f"{broker}={store.root}"
+                f"store {store.broker}: the table has the log of {store.root} under the name "
+                f"{broker}: use {broker}={store.root}"
             )
 
 

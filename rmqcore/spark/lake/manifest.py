@@ -28,7 +28,7 @@ def table_files(out: str | os.PathLike[str]) -> list[str]:
     with Folder(out) as inside:
         document, files = read_manifest(inside)
         if document is None:
-            raise TargetNotEmptyError(f"{out} is no table that export_table made")
+            raise TargetNotEmptyError(f"{out} is not a table of export_table")
         return [str(inside.path / file.place) for file in files]
 
 
@@ -60,6 +60,7 @@ def read_manifest(out: Folder) -> tuple[TableDocument | None, list[TableFile]]:
         files = None
     if files is None or not all(is_part_place(file.place) for file in files):
         raise StoreFormatError(
-            f"{where}: files are not those of a table, expected topic_dir=*/day=*/part-*.parquet each"
+            f"{where}: its files are not those of a table, expected "
+            "topic_dir=*/day=*/part-*.parquet each"
         )
     return TableDocument.parse(found["table"], where), files

@@ -89,7 +89,7 @@ class TableFolder(ExportFolder):
             if not self._overwrite:
                 raise
             LOG.warning(
-                "the commit of an earlier run is dropped, its rows will be replaced: %s", error
+                "dropping the commit of an earlier run, its rows will be replaced: %s", error
             )
             self._drop_commit()
             return True
@@ -113,15 +113,15 @@ class TableFolder(ExportFolder):
         if self._log is None:
             if self.inside.status(MANIFEST) is not None and not self._overwrite:
                 raise TargetNotEmptyError(
-                    f"{self.out} holds an export that says not how far it has the log, so no run can go on with it: begin the "
-                    "table anew with overwrite, or in a new folder"
+                    f"{self.out} has an export without a record of how far the log was exported, "
+                    "so it cannot be continued: replace it with overwrite, or use a new directory"
                 )
             super()._refuse_content(was_finished=was_finished)
             return
         names = sorted(set(self.inside.names()) - {TEMPORARY})
         if names:
             raise TargetNotEmptyError(
-                f"{self.out} is no {self._log.format} table, and not empty: it holds {names[0]}"
+                f"{self.out} is not a {self._log.format} table and not empty: it has {names[0]}"
             )
 
     # ---- the commit ---------------------------------------------------------------------------------
@@ -196,7 +196,8 @@ class TableFolder(ExportFolder):
         for place in places:
             if self.inside.status(place) is not None and not replaces:
                 raise StoreError(
-                    f"{self.out / place} is there, and the table has no file of that number: another program made it"
+                    f"{self.out / place} exists, but the table has no file of that number: another "
+                    "program created it"
                 )
 
     def _finish_table(self, log: TableLog) -> bool:
@@ -219,8 +220,8 @@ def _parse_change(journal: dict[str, Any], where: str) -> TableChange:
         document, replaces = found["document"], bool(found["replaces"])
     except (TypeError, KeyError):
         raise StoreFormatError(
-            f"{where}: change is not what a run commits, expected document, files and replaces"
+            f"{where}: change is invalid, expected document, files and replaces"
         ) from None
     if [file.place for file in files] != [place for _, place in journal["moves"]]:
-        raise StoreFormatError(f"{where}: change has other files than moves, expected the same")
+        raise StoreFormatError(f"{where}: change and moves differ in their files")
     return TableChange(TableDocument.parse(document, where), files, replaces)

@@ -44,7 +44,7 @@ class TableFile:
 
 @dataclass(frozen=True)
 class TableChange:
-    """What a commit does to a table.
+    """Changes of a commit to a table.
 
     Attributes
     ----------
@@ -114,15 +114,16 @@ def check_columns(document: TableDocument, present: Iterable[str], where: str) -
     missing = [name for name, _ in document.settings["columns"] if name not in there]
     if missing:
         raise ColumnsChangedError(
-            f"the table at {where} no longer has the column {', '.join(missing)}, which export_table writes: rename it back, or "
-            "export into a new folder; a commit that waits for the column is dropped with overwrite"
+            f"the table at {where} no longer has the column {', '.join(missing)}, which "
+            "export_table writes: rename it back, or export into a new directory; overwrite drops "
+            "a pending commit that needs the column"
         )
 
 
 def with_rows_of(document: TableDocument, restored: TableDocument, where: str) -> TableDocument:
     """The document of a table whose rows are those of an earlier commit; numbers that were given stay given."""
     LOG.warning(
-        "%s was taken back to commit %d of %d: the run exports again what was appended since",
+        "%s was restored to commit %d of %d: the run exports later messages again",
         where,
         restored.commit,
         document.commit,
@@ -133,6 +134,6 @@ def with_rows_of(document: TableDocument, restored: TableDocument, where: str) -
 def rows_of_unknown_commit(where: str, document: TableDocument, why: str) -> WatermarkError:
     """The error for a table that was taken back to rows whose watermarks are not known."""
     return WatermarkError(
-        f"the rows of {where} were taken back to before commit {document.commit} of rmqcore, and {why}: go forward to the newest "
-        "version again"
+        f"the rows of {where} were restored to a version before commit {document.commit} of "
+        f"rmqcore, and {why}: return to the newest version"
     )

@@ -63,12 +63,12 @@ class Watermark:
 
 def _no_watermark(found: Any, where: str) -> StoreFormatError:
     return StoreFormatError(
-        f"{where}: {found!r} is no watermark, expected phy_offset, root and seal"
+        f"{where}: {found!r} is not a watermark, expected phy_offset, root and seal"
     )
 
 
 def fits(files: Sequence[LogFile], mark: Watermark) -> bool:
-    """Whether the bytes that a watermark seals lie in a log."""
+    """Return True if the log has the bytes that a watermark seals."""
     return mark.seal is not None and seal_at(files, mark.seal.end_phy_offset) == mark.seal
 
 
@@ -88,6 +88,6 @@ def check_watermark(broker: str, files: Sequence[LogFile], mark: Watermark) -> N
     why = broken_seal(files, mark.seal)
     if why is not None:
         raise WatermarkError(
-            f"store {broker}: the table has its log up to CommitLog offset {mark.phy_offset}, and {why}: the log was cut, "
-            "repaired or replaced since"
+            f"store {broker}: the table has the log up to CommitLog offset {mark.phy_offset}, but "
+            f"{why}: the log was cut, repaired or replaced since the last run"
         )

@@ -22,14 +22,15 @@ METADATA = "rmqstore"
 
 _PREFIX = "option."
 _NO_PATH = (
-    "no path is given, and where CREATE TABLE names columns Spark hands none of the table's options on: leave the columns out "
-    "(OPTIONS (columns '...') chooses them), or SELECT ... FROM t WITH (path '...'), or make a temporary view"
+    "path is missing: Spark drops a table's options if CREATE TABLE names columns. Omit the "
+    "columns (OPTIONS (columns '...') chooses them), use SELECT ... FROM t WITH (path '...'), or "
+    "create a temporary view"
 )
 _NAMES = {name.lower() for option in OPTIONS for name in (option.name, *option.aliases)}
 
 
 def names_new_table(given: Mapping[str, str]) -> bool:
-    """Whether Spark asks for the columns of a table that it is about to make: only then it names its source and owner."""
+    """Return True if Spark requests the columns of a table being created: only then it names its source and owner."""
     return given.get("provider", "").lower() == METADATA and "owner" in given
 
 
@@ -49,14 +50,12 @@ def options_of_new_table(given: Mapping[str, str]) -> dict[str, str]:
     if paths:
         found["path"] = json.dumps(absolute_paths(paths))
     for name in sorted(_NAMES & set(lower) - set(found)):
-        raise ValueError(
-            f"{name} stands in TBLPROPERTIES, where it has no effect: give it in OPTIONS"
-        )
+        raise ValueError(f"{name} has no effect in TBLPROPERTIES: move it to OPTIONS")
     for name in sorted(found):
         if name.startswith("storage.") and is_secret(name):
             raise ValueError(
-                f"option {name}: whoever may see a table, or what is made of it, can read its options: let the workers' "
-                "environment hold secrets, or make a temporary view"
+                f"option {name}: every user who can see a table can read its options: put secrets "
+                "into the workers' environment, or create a temporary view"
             )
     return found
 

@@ -26,23 +26,23 @@ SINK_OPTIONS = (
         "path",
         values.parse_text,
         "",
-        "The folder; local, or mounted by the driver and all workers at the same place.",
+        "The output directory: local, or mounted at the same path by the driver and all workers.",
     ),
     Option(
         "topic",
         "topic",
         values.parse_text,
         "",
-        "The topic of all rows; a column ``topic`` does not count then.",
+        "The topic of all rows; a column ``topic`` is then ignored.",
     ),
     Option(
         "queueSelector",
         "queue_selector",
         values.word_of("column", "hash", "roundRobin"),
         "",
-        "The queue of a row: ``column`` takes ``queue_id``; ``hash`` goes by Java's hash of ``hashColumn``, as "
-        "SelectMessageQueueByHash does; ``roundRobin`` is the next queue of the topic. Without it ``column`` where there is a "
-        "column ``queue_id``, else ``roundRobin``.",
+        "How a row's queue is chosen: ``column`` reads ``queue_id``; ``hash`` uses Java's hash of "
+        "``hashColumn``, as SelectMessageQueueByHash does; ``roundRobin`` takes the next queue of "
+        "the topic. Default: ``column`` if there is a column ``queue_id``, else ``roundRobin``.",
     ),
     Option(
         "queues",
@@ -56,14 +56,16 @@ SINK_OPTIONS = (
         "hash_column",
         values.parse_text,
         "keys",
-        "The column, text or whole number, that ``hash`` goes by. It may be one that is not written.",
+        "The column for ``hash``, text or whole number. It does not need to be a field of the "
+        "message.",
     ),
     Option(
         "writeId",
         "write_id",
         values.parse_text,
         "",
-        "Batch: a name of this write. When a write of this name is committed already, nothing is written.",
+        "Batch: a name for this write. If a write of this name was already committed, nothing is "
+        "written.",
     ),
     Option(
         "mappedFileSizeCommitLog",
@@ -88,15 +90,21 @@ SINK_OPTIONS = (
         "message_index_enable",
         values.parse_bool,
         "true",
-        "Make an index of the keys.",
+        "Write an index of the keys.",
     ),
-    Option("maxMessageSize", "max_message_size", _BYTES, "4m", "The longest body."),
+    Option(
+        "maxMessageSize",
+        "max_message_size",
+        _BYTES,
+        "4m",
+        "The largest body in bytes; a larger one fails the write.",
+    ),
     Option(
         "forVersion",
         "for_version",
         values.parse_text,
         "",
-        "A release of RocketMQ, such as 4.9: a row that it cannot read fails the write.",
+        "A RocketMQ release, such as 4.9: a row that it cannot read fails the write.",
     ),
 )
 _BY_NAME = {option.name.lower(): option for option in SINK_OPTIONS}
@@ -153,8 +161,9 @@ class SinkOptions:
                 raise ValueError(_unknown(name))
         if "path" not in found:
             raise ValueError(
-                "no path is given: save(path) names the folder to write stores into; a table's options Spark hands to no write, "
-                "so say INSERT INTO t WITH (path '...'), or df.write.format('rmqstore').mode('append').save(path)"
+                "path is missing: save(path) names the directory for the stores. Spark does not "
+                "pass a table's options to a write, so use INSERT INTO t WITH (path '...'), or "
+                "df.write.format('rmqstore').mode('append').save(path)"
             )
         options = cls(**found, columns=columns)
         options.config()
@@ -174,5 +183,5 @@ class SinkOptions:
 def _unknown(name: str) -> str:
     known = {lower: option.name for lower, option in _BY_NAME.items()}
     return unknown_option(
-        f"a write has no option {name}", name, known, "docs/spark.md#writing-stores"
+        f"unknown option {name} of a write", name, known, "docs/spark.md#writing-stores"
     )

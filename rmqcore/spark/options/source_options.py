@@ -158,7 +158,7 @@ def parse_value(option: Option, text: str) -> Any:
     try:
         return option.parse(text)
     except ValueError as error:
-        raise ValueError(f"option {option.name}: {text!r} is wrong, expected {error}") from None
+        raise ValueError(f"option {option.name}: {text!r} is invalid, expected {error}") from None
 
 
 def texts_of(given: Mapping[str, object]) -> dict[str, str]:
@@ -196,8 +196,8 @@ def _time_text(name: str, value: date) -> str:
     if value.tzinfo is None and value.astimezone().utcoffset():
         # As a text it would be UTC, for Python it is local, as are the times in the rows of collect().
         raise ValueError(
-            f"option {name}: {value!r} has no time zone: give tzinfo=datetime.UTC or another, or {value!r}.astimezone() where "
-            "it is a time of this machine"
+            f"option {name}: {value!r} has no time zone: pass tzinfo=datetime.UTC or another, or "
+            f"{value!r}.astimezone() for local time"
         )
     return str(milliseconds(value))
 
@@ -207,10 +207,11 @@ def _check_together(found: Mapping[str, Any], by_field: Mapping[str, Option]) ->
     for option in by_field.values():
         if table not in option.tables:
             raise ValueError(
-                f"option {option.name} has no meaning for table={table}, only for {', '.join(option.tables)}"
+                f"option {option.name} does not apply to table={table}, only to "
+                f"{', '.join(option.tables)}"
             )
     if "topics" in found and "topics_pattern" in found:
-        raise ValueError("options topics and topicsPattern exclude each other: give one of them")
+        raise ValueError("options topics and topicsPattern exclude each other: use one of them")
 
 
 def _of_broker(given: int | dict[str, int] | None, broker: str) -> int | None:
@@ -219,4 +220,4 @@ def _of_broker(given: int | dict[str, int] | None, broker: str) -> int | None:
 
 def _unknown(name: str) -> str:
     known = {lower: option.name for lower, option in _BY_NAME.items()}
-    return unknown_option(f"there is no option {name}", name, known, "docs/spark.md#options")
+    return unknown_option(f"unknown option {name}", name, known, "docs/spark.md#options")

@@ -59,8 +59,8 @@ OPTIONS = (
         "path",
         values.parse_text,
         "",
-        "Stores: directories, globs (``*``, ``?``, ``[...]``, ``{a,b}``), URIs, ``name=path``; several between commas, or a "
-        "JSON list.",
+        "Stores: directories, globs (``*``, ``?``, ``[...]``, ``{a,b}``), URIs, or ``name=path``; "
+        "several separated by commas, or as a JSON list.",
     ),
     Option(
         "table", "table", values.word_of(*TABLES), "messages", f"What to read: {', '.join(TABLES)}."
@@ -70,14 +70,15 @@ OPTIONS = (
         "columns",
         values.parse_list,
         "",
-        "Columns in the order wanted. What is not asked for is not decoded.",
+        "Columns in the order wanted. Other fields are not decoded.",
     ),
     Option(
         "properties",
         "properties",
         values.word_of("map", "string", "none"),
         "map",
-        "The column ``properties``: a map; a string in the form of records (``NAME\\x01VALUE\\x02``...); left out.",
+        "Type of the column ``properties``: a map; a string as stored "
+        "(``NAME\\x01VALUE\\x02``...); or no such column.",
         tables=_MESSAGES,
     ),
     Option("topics", "topics", values.parse_texts, "", "Any of these topics.", tables=_QUEUES),
@@ -86,7 +87,7 @@ OPTIONS = (
         "topics_pattern",
         values.parse_pattern,
         "",
-        "Topics that this regular expression (Python's) matches as a whole.",
+        "Topics whose whole name matches this regular expression (Python's).",
         tables=_QUEUES,
     ),
     Option(
@@ -102,7 +103,7 @@ OPTIONS = (
         "tags",
         values.parse_texts,
         "",
-        "Any of these tags; each the whole of TAGS.",
+        "Any of these tags; each is compared with all of TAGS.",
         tables=_MESSAGES,
     ),
     Option(
@@ -118,7 +119,7 @@ OPTIONS = (
         "starting_offsets",
         values.parse_queue_offsets,
         "earliest",
-        'Queue offsets to begin with, JSON ``{"topic": {"broker": {"0": 42}}}``; other queues from their beginning. '
+        'Queue offsets to start at, JSON ``{"topic": {"broker": {"0": 42}}}``; other queues from their beginning. '
         "``latest`` is for streams.",
         tables=_MESSAGES,
     ),
@@ -127,7 +128,7 @@ OPTIONS = (
         "ending_offsets",
         values.parse_queue_offsets,
         "latest",
-        "Queue offsets to end before, as in startingOffsets; queues that are not named are read to their end.",
+        "Queue offsets to end before, as in startingOffsets; other queues are read to their end.",
         tables=_MESSAGES,
     ),
     Option(
@@ -135,8 +136,9 @@ OPTIONS = (
         "starting_timestamp",
         values.parse_time_ms,
         "",
-        "Messages stored at or after this time: milliseconds since 1970, or ISO 8601 such as ``2026-11-24`` or "
-        "``2026-11-24T08:00+08:00``, UTC without an offset. startingOffsets is ignored then.",
+        "Messages stored at or after this time: milliseconds since 1970, or ISO 8601 such as "
+        "``2026-11-24`` or ``2026-11-24T08:00+08:00``, UTC without an offset. It overrides "
+        "startingOffsets.",
         tables=_MESSAGES,
     ),
     Option(
@@ -144,7 +146,7 @@ OPTIONS = (
         "ending_timestamp",
         values.parse_time_ms,
         "",
-        "Messages stored before this time, likewise. endingOffsets is ignored then.",
+        "Messages stored before this time, likewise. It overrides endingOffsets.",
         tables=_MESSAGES,
     ),
     Option(
@@ -152,7 +154,7 @@ OPTIONS = (
         "starting_phy_offset",
         values.parse_phy_offset,
         "",
-        "CommitLog offset to begin at, for all stores or as JSON ``{broker: phy_offset}``.",
+        "CommitLog offset to start at, for all stores or as JSON ``{broker: phy_offset}``.",
         tables=_SCAN,
     ),
     Option(
@@ -168,8 +170,9 @@ OPTIONS = (
         "max_clock_step_ms",
         values.parse_clock_step,
         "off",
-        "The most by which the broker's clock was ever set back, in milliseconds: files whose first store timestamps lie further "
-        "than this outside the time asked for are not read. `off` reads every file: nothing in a store says what its clock did.",
+        "Milliseconds by which the broker's clock may have been set back: a file is skipped if "
+        "its first store timestamp is outside the requested times by more than this. `off` reads "
+        "every file; the store does not record changes of its clock.",
         tables=_MESSAGES,
     ),
     Option(
@@ -177,8 +180,8 @@ OPTIONS = (
         "verify_crc",
         values.word_of("off", "column", "fail"),
         "off",
-        "``column`` adds the column crc_ok where no columns are named; with ``fail`` a message that fails its CRC fails the "
-        "query.",
+        "``column`` adds the column crc_ok unless columns are named; with ``fail`` a message that "
+        "fails its CRC fails the query.",
         tables=_MESSAGES,
     ),
     Option(
@@ -186,8 +189,9 @@ OPTIONS = (
         "mode",
         values.word_of("PERMISSIVE", "FAILFAST", "DROPMALFORMED"),
         "PERMISSIVE",
-        "Damage: PERMISSIVE gives messages that fail only their CRC (``corrupt_reason`` says so) and goes on behind a damaged "
-        "range; DROPMALFORMED leaves those messages out; FAILFAST fails the query at any damage but a torn tail.",
+        "Damage: PERMISSIVE returns messages that only fail their CRC (see ``corrupt_reason``) "
+        "and continues behind damaged ranges; DROPMALFORMED skips those messages too; FAILFAST "
+        "fails the query at any damage except a torn tail.",
         tables=_MESSAGES,
     ),
     Option(
@@ -195,9 +199,10 @@ OPTIONS = (
         "fail_on_data_loss",
         values.parse_bool,
         "true",
-        "Fail when startingPhyOffset lies before the first file, or an offset in startingOffsets before the first message of its "
-        "queue, or a file of messages is missing between others, or is deleted between plan and read. `false` goes on, with a "
-        "warning on the driver.",
+        "Fail if startingPhyOffset is before the first file, if an offset in startingOffsets is "
+        "before the first message of its queue, if a file with messages is missing between "
+        "others, or if one is deleted between plan and read. `false` continues, with a warning on "
+        "the driver.",
         tables=_SCAN,
     ),
     Option(
@@ -205,7 +210,8 @@ OPTIONS = (
         "include_transaction_half",
         values.parse_bool,
         "true",
-        "``false`` leaves out what no consumer gets: the half and op topics of transactions, prepared and rolled back records.",
+        "``false`` skips records that consumers never get: the half and op topics of "
+        "transactions, and prepared and rolled back records.",
         tables=_MESSAGES,
     ),
     Option(
@@ -213,7 +219,7 @@ OPTIONS = (
         "decompress_body",
         values.parse_bool,
         "false",
-        "Give ``body`` as the producer had it, not as stored.",
+        "Return ``body`` decompressed, as the producer sent it.",
         tables=_MESSAGES,
     ),
     Option(
@@ -221,7 +227,7 @@ OPTIONS = (
         "max_partition_bytes",
         values.size_in(1, 1 << 40),
         "128m",
-        "The most bytes of a file that one task reads.",
+        "Bytes of a file that one task reads at most.",
         tables=("messages", "consumequeue", "index", "corrupt"),
     ),
     Option(
@@ -229,7 +235,7 @@ OPTIONS = (
         "min_partitions",
         values.int_in(1, 10_000_000),
         "1",
-        "Tasks wanted; a hint. Parts get no smaller than 1 MiB for it.",
+        "A hint for the number of tasks. Splits do not get smaller than 1 MiB for it.",
         tables=_SCAN,
     ),
     Option(
@@ -237,8 +243,9 @@ OPTIONS = (
         "parallelism",
         values.int_in(1, 1_000_000),
         "",
-        "Tasks that run at once: so many parts are made where there is enough to read, of 8 MiB at least. `rmqcore.spark.read` "
-        "and jobs take ``spark.sparkContext.defaultParallelism``, others the cores of the driver; `minPartitions` replaces it.",
+        "Number of tasks that run at once: the log is split into that many parts if they have at "
+        "least 8 MiB each. Default: ``spark.sparkContext.defaultParallelism`` in "
+        "`rmqcore.spark.read` and jobs, else the cores of the driver; `minPartitions` replaces it.",
         tables=_SCAN,
     ),
     Option(
@@ -246,8 +253,9 @@ OPTIONS = (
         "split_mode",
         values.word_of("auto", "resync", "walk"),
         "auto",
-        "How files are cut: ``resync`` tells it from the bytes around a cut and leaves the newest file whole, ``walk`` reads "
-        "each file beforehand, ``auto`` those where the walk takes less time than smaller parts save.",
+        "How files are split: ``resync`` finds records from the bytes around a boundary and does "
+        "not split the newest file; ``walk`` reads each file beforehand; ``auto`` walks a file if "
+        "that takes less time than smaller splits save.",
         tables=_SCAN,
     ),
     Option(
@@ -255,7 +263,7 @@ OPTIONS = (
         "max_record_size",
         values.size_in(REC_MIN_SIZE_V1, INT_MAX),
         "4160k",
-        "No record is longer. Raise it with the broker's maxMessageSize (+ 64k).",
+        "Upper limit of a record's size. Raise it to the broker's maxMessageSize + 64k.",
         tables=_SCAN,
     ),
     Option(
@@ -263,14 +271,14 @@ OPTIONS = (
         "batch_rows",
         values.int_in(1, 1 << 24),
         "10000",
-        "The most rows of an Arrow batch.",
+        "Rows per Arrow batch at most.",
     ),
     Option(
         "batchBytes",
         "batch_bytes",
         values.size_in(1, 1 << 30),
         "8m",
-        "An Arrow batch ends with the record that reaches so many bytes.",
+        "An Arrow batch ends with the record that reaches this number of bytes.",
         tables=_MESSAGES,
     ),
     Option(
@@ -278,7 +286,7 @@ OPTIONS = (
         "max_records_per_trigger",
         values.int_in(1),
         "",
-        "Streams: about so many records a batch.",
+        "Streams: records per batch, approximately.",
         tables=_MESSAGES,
         aliases=("maxOffsetsPerTrigger",),
     ),
@@ -287,7 +295,7 @@ OPTIONS = (
         "max_bytes_per_trigger",
         values.size_in(1, 1 << 50),
         "",
-        "Streams: about so many bytes of the log a batch.",
+        "Streams: bytes of the log per batch, approximately.",
         tables=_MESSAGES,
     ),
     Option(
@@ -295,7 +303,7 @@ OPTIONS = (
         "tail_guard",
         values.word_of("crc", "consumequeue", "none"),
         "crc",
-        "Streams: when the newest record of a live store counts.",
+        "Streams: when the newest record of a store in use is read.",
         tables=_MESSAGES,
     ),
     Option(
@@ -303,8 +311,9 @@ OPTIONS = (
         "on_damage",
         values.word_of("wait", "skip", "fail"),
         "",
-        "Streams, at damage in the newest file that has sound records behind it: `wait` before it, and say so; `skip` it as a "
-        "batch read does; `fail` the query. By default `wait`, and `skip` with another tailGuard than `crc`.",
+        "Streams, at damage in the newest file with sound records behind it: `wait` in front of "
+        "it and warn; `skip` it as a batch read does; `fail` the query. Default: `wait` if "
+        "tailGuard is `crc`, else `skip`.",
         tables=_MESSAGES,
     ),
     Option(
@@ -319,15 +328,16 @@ OPTIONS = (
         "pushdown",
         values.parse_bool,
         "false",
-        "Take filters from Spark, for a frame that is planned once: Spark (4.1 to 4.3) reads by what it planned for one query "
-        "in the frame's other queries too, which then lack rows. Needs spark.sql.python.filterPushdown.enabled.",
+        "Apply Spark's filters in the source, for a frame used in one query only: Spark (4.1 to "
+        "4.3) reuses the filters of the first query in the frame's other queries, which then lack "
+        "rows. Needs spark.sql.python.filterPushdown.enabled.",
     ),
     Option(
         "filters",
         "filters",
         parse_filters,
         "",
-        "Conditions of the query that the source is planned for, which Spark tests too. Set by `rmqcore.spark.optimize`.",
+        "Conditions of the query, which Spark checks as well. Set by `rmqcore.spark.optimize`.",
         tables=_MESSAGES,
     ),
     Option(
@@ -335,7 +345,8 @@ OPTIONS = (
         "damage_folder",
         values.parse_text,
         "",
-        "The folder of a `rmqcore.spark.DamageCounter`, in which tasks note the damage that they meet.",
+        "The directory of a `rmqcore.spark.DamageCounter`, where tasks record the damage that "
+        "they find.",
         tables=_MESSAGES,
     ),
     Option(
@@ -343,6 +354,7 @@ OPTIONS = (
         "pins",
         parse_pins,
         "",
-        "Where each store began and ended when another frame was loaded, to read the same. Set by `rmqcore.spark.optimize`.",
+        "Start and end of each store when another frame was loaded, to read the same range. Set "
+        "by `rmqcore.spark.optimize`.",
     ),
 )

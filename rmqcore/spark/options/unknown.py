@@ -1,4 +1,4 @@
-"""What is said of an option that does not exist."""
+"""Error message for an unknown option."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ def unknown_option(said: str, name: str, known: Mapping[str, str], page: str) ->
     near = nearest_names(plain, known, most=_SHOWN, likeness=_LEAST_LIKENESS)
     names = list(dict.fromkeys(known[one] for one in near))
     meant = f"did you mean {' or '.join(names)}? " if names else ""
-    return f"{said}; {meant}{page} lists all"
+    return f"{said}; {meant}{page} lists all options"

@@ -28,7 +28,7 @@ QueueOffsets = dict[str, dict[str, dict[int, int]]]
 def parse_text(text: str) -> str:
     """Return the text as it is, if it is not empty."""
     if not text:
-        raise ValueError("a text that is not empty")
+        raise ValueError("a non-empty text")
     return text
 
 
@@ -115,7 +115,7 @@ def parse_list(text: str) -> tuple[str, ...]:
             listed = None
         if isinstance(listed, list) and all(isinstance(item, str) for item in listed):
             return tuple(listed)
-        raise ValueError("texts between commas, or a JSON list of texts")
+        raise ValueError("texts separated by commas, or a JSON list of texts")
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -123,7 +123,7 @@ def parse_texts(text: str) -> tuple[str, ...]:
     """Parse as `parse_list`, but refuse an empty text, which may be a variable that was not set: ``[]`` asks for no text."""
     found = parse_list(text)
     if not found and "[" not in text:
-        raise ValueError("texts between commas, or a JSON list of texts, [] for none")
+        raise ValueError("texts separated by commas, or a JSON list of texts, [] for none")
     return found
 
 
@@ -135,7 +135,7 @@ def parse_queue_ids(text: str) -> tuple[int, ...]:
     except ValueError:
         numbers = [-1]
     if not all(map(_is_queue_id, numbers)):
-        raise ValueError("queue ids between commas, such as 0,1,7")
+        raise ValueError("queue ids separated by commas, such as 0,1,7")
     return tuple(numbers)
 
 

@@ -51,7 +51,8 @@ class Attempt:
         """
         if not self._job_folder.is_dir():
             raise StoreError(
-                f"{self._job_folder} is not here: the job has ended, or its folder is not one that driver and workers share"
+                f"{self._job_folder} is missing: the job has ended, or the driver and workers do "
+                "not share its directory"
             )
 
     def stage(

@@ -70,7 +70,7 @@ class DamageCounter:
         path = local_folder(folder)
         make_folder(path, exist_ok=True)
         if os.listdir(path):
-            raise TargetNotEmptyError(f"{path} is not empty: a counter begins with an empty folder")
+            raise TargetNotEmptyError(f"{path} is not empty: a counter needs an empty directory")
         self.folder = str(path)
 
     def damage(self) -> list[tuple[str, DamageRange]]:
@@ -113,7 +113,9 @@ def note_damage(folder: str, broker: str, damage: Iterable[DamageRange]) -> None
     if not kept:
         return
     if not Path(folder).is_dir():
-        raise StoreError(f"damageFolder {folder} is not here: driver and workers must share it")
+        raise StoreError(
+            f"damageFolder {folder} is missing: the driver and all workers must share it"
+        )
     noted = {"broker": broker, "damage": [found.as_dict() for found in kept]}
     with Folder(folder) as here:
         here.write(f"{uuid.uuid4().hex}{SUFFIX}", json.dumps(noted).encode())
@@ -125,5 +127,5 @@ def _noted(folder: Folder, name: str) -> set[tuple[str, DamageRange]]:
         return {(noted["broker"], damage_of_fields(fields)) for fields in noted["damage"]}
     except (KeyError, TypeError, ValueError) as error:
         raise StoreFormatError(
-            f"{Path(folder.path) / name} is not what a task has noted: {error}"
+            f"{Path(folder.path) / name} was not written by a task: {error}"
         ) from error

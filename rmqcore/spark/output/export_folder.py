@@ -120,18 +120,19 @@ class ExportFolder:
     def _refuse_content(self, *, was_finished: bool) -> None:
         if self.inside.is_folder(TABLE):
             raise TargetNotEmptyError(
-                f"{self.out} holds a Delta or Iceberg table, whose log says which files count"
+                f"{self.out} has a Delta or Iceberg table, whose own log lists its files"
             )
         if self._overwrite:
             return
         if was_finished:
             raise TargetNotEmptyError(
-                f"{self.out} held an export that was interrupted while its files took their places; it is complete now"
+                f"{self.out} had an export that was interrupted while its files were moved into "
+                "place; it is complete now"
             )
         found = sorted(set(self.inside.names()) - {TEMPORARY})
         if found:
             more = f" and {len(found) - 1} more" if found[1:] else ""
-            raise TargetNotEmptyError(f"{self.out} is not empty: it holds {found[0]}{more}")
+            raise TargetNotEmptyError(f"{self.out} is not empty: it has {found[0]}{more}")
 
     def _discard_leftovers(self) -> None:
         discard_jobs(self.inside, keep=self.job_folder.name)
@@ -239,7 +240,7 @@ def _check(out: Folder, journal: dict[str, Any]) -> None:
 
 
 def is_part_place(place: object) -> bool:
-    """Whether a place is that of a part file of an export."""
+    """Return True if a place is that of a part file of an export."""
     return _is_place(place, _PLACE)
 
 
@@ -293,5 +294,5 @@ def _is_move(move: object, places: re.Pattern[str]) -> bool:
 def _unbelievable(out: Folder, field: str, expected: str) -> StoreFormatError:
     path = out.path / TEMPORARY / JOURNAL
     return StoreFormatError(
-        f"{path}: {field} names other files than an export makes, expected {expected}"
+        f"{path}: {field} names files that an export does not create, expected {expected}"
     )

@@ -47,7 +47,8 @@ def finish_once(
     """
     if not job.is_dir():
         raise StoreError(
-            f"{job} is not here: the job has ended, or it is no folder that driver and workers share"
+            f"{job} is missing: the job has ended, or the driver and workers do not share this "
+            "directory"
         )
     attempt = f"attempt-{uuid.uuid4().hex}"
     with Folder(job) as inside:

@@ -38,13 +38,13 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(out)
     if not text:
-        raise ValueError("out is empty: it names a folder")
+        raise ValueError("out is empty, expected a directory")
     if text.startswith("file:/"):
         text = unquote(re.sub(r"^file:(//[^/]*)?", "", text))
     elif _URI.match(text):
         raise ValueError(
-            f"out={text!r}: the job writes into a folder that driver and workers have mounted (local disk, NFS); copy it "
-            "there afterwards"
+            f"out={text!r}: a job writes to a directory that the driver and all workers have "
+            "mounted (local disk, NFS); copy the result there afterwards"
         )
     return Path(text).absolute()
 
@@ -73,12 +73,13 @@ def check_outside(out: Path, stores: Iterable[StoreLocation], names: Iterable[st
         root = Path(os.path.realpath(store.root))
         if real_out.is_relative_to(root) and not real_out.is_relative_to(root / FOLDER):
             raise ValueError(
-                f"{out} lies in the store {store.root}: a job writes elsewhere, or into {Path(store.root) / FOLDER}"
+                f"{out} is inside the store {store.root}: choose a directory outside, or "
+                f"{Path(store.root) / FOLDER}"
             )
         for name in names:
             if root.is_relative_to(real_out / name):
                 raise ValueError(
-                    f"{out / name} is where the job writes, and the store {store.root} lies there"
+                    f"{out / name} is written by the job, but the store {store.root} is there"
                 )
 
 
@@ -100,7 +101,7 @@ def lock_folder(folder: Folder) -> None:
     except OSError as error:
         held = error.errno in (errno.EWOULDBLOCK, errno.EAGAIN)
     if held:
-        raise StoreLockedError(f"another job writes to {folder.path}")
+        raise StoreLockedError(f"another job is writing to {folder.path}")
 
 
 def refuse_foreign_work(out: Folder) -> None:
@@ -118,7 +119,8 @@ def refuse_foreign_work(out: Folder) -> None:
         foreign = [name for name in temporary.names() if not _OURS.fullmatch(name)]
         if foreign:
             raise TargetNotEmptyError(
-                f"{temporary.path} holds {foreign[0]}, which no job of rmqcore left: something else writes to {out.path}"
+                f"{temporary.path} has {foreign[0]}, which was not created by rmqcore: another "
+                f"program writes to {out.path}"
             )
 
 

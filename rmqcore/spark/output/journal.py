@@ -60,7 +60,7 @@ def read_manifest(out: Folder) -> dict[str, dict[str, Any]]:
         return {}
     except ValueError as error:
         raise TargetNotEmptyError(
-            f"{out.path / MANIFEST} is no manifest of a rebuild: {error}"
+            f"{out.path / MANIFEST} is not the manifest of a rebuild: {error}"
         ) from error
     parts = found.get("parts") if isinstance(found, dict) else None
     if (
@@ -68,7 +68,7 @@ def read_manifest(out: Folder) -> dict[str, dict[str, Any]]:
         or found.get("version") != VERSION
         or not all(isinstance(part, dict) for part in parts.values())
     ):
-        raise TargetNotEmptyError(f"{out.path / MANIFEST} is no manifest of a rebuild")
+        raise TargetNotEmptyError(f"{out.path / MANIFEST} is not the manifest of a rebuild")
     return parts
 
 
@@ -89,8 +89,8 @@ def read_journal(out: Folder, fields: set[str]) -> dict[str, Any] | None:
         found = None
     if not isinstance(found, dict) or set(found) != fields:
         raise TargetNotEmptyError(
-            f"{path} belongs to a job of another kind that was killed while it committed: run that job again, or remove "
-            f"{path.parent} and what it left"
+            f"{path} belongs to a job of another kind that was killed during its commit: run that "
+            f"job again, or remove {path.parent} and the files that it left"
         )
     return found
 

@@ -157,7 +157,7 @@ class PartOutput:
     def _refuse_unknown(self) -> None:
         unknown = unknown_names(self.inside, PARTS)
         if unknown:
-            raise TargetNotEmptyError(f"{self.out} is not empty: it holds {', '.join(unknown[:5])}")
+            raise TargetNotEmptyError(f"{self.out} is not empty: it has {', '.join(unknown[:5])}")
 
     def _refuse_foreign_part(self) -> None:
         if self._part == PARTS[0] and in_rocksdb(StorePaths(self.out)) == self.out / self._part:
@@ -170,11 +170,13 @@ class PartOutput:
         for part in PARTS:
             if self.inside.is_folder(part) and part not in known:
                 raise TargetNotEmptyError(
-                    f"{self.out / part} is there, and no rebuild by Spark has made it"
+                    f"{self.out / part} exists, but was not created by a Spark rebuild"
                 )
         store = known.get(self._part, {}).get("store", self._store)
         if store != self._store:
-            raise TargetNotEmptyError(f"{self.out / self._part} is made of another store, {store}")
+            raise TargetNotEmptyError(
+                f"{self.out / self._part} was made from another store, {store}"
+            )
 
     # ---- commit -------------------------------------------------------------------------------------
 
@@ -215,7 +217,8 @@ class PartOutput:
         status = job.status(file.staged)
         if status is None:
             raise StoreError(
-                f"{staged} was written by a task and is not here: {self.out} must be one folder for driver and workers"
+                f"{staged} was written by a task but is missing on the driver: the driver and all "
+                f"workers must share {self.out}"
             )
         if status.st_size != file.byte_count:
             raise StoreError(f"{staged} has {status.st_size} bytes, expected {file.byte_count}")

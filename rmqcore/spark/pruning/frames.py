@@ -87,7 +87,7 @@ def sql(spark: SparkSession, query: str, args: Any = None, **frames: Any) -> Dat
 def _cannot(frame: DataFrame) -> str | None:
     """Return why a frame's plan cannot be read; None if it can."""
     if is_connect(frame):
-        return "Spark Connect does not show its plans"
+        return "Spark Connect does not expose its plans"
     return "it is a stream" if frame.isStreaming else None
 
 

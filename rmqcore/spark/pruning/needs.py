@@ -1,4 +1,4 @@
-"""What a query needs of each relation: Spark's own optimizer says it.
+"""Columns and conditions that a query needs of each relation, found by Spark's optimizer.
 
 Spark optimizes a plan in which each relation is replaced by an empty one that nothing is known of. The columns that the optimized
 plan does not name cannot change the query's answer, whatever they hold.
@@ -19,7 +19,7 @@ _KEEPS = ("Project", "Aggregate")
 
 @dataclass
 class Need:
-    """What a query needs of a relation.
+    """Columns and conditions that a query needs of one relation.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a query needs.
+    """Columns and conditions that a query needs.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Needs:
 
 
 def needs_of(maker: PlanMaker, plan: Any, relations: Sequence[Relation]) -> Needs:
-    """Let Spark optimize a plan, and see what is left of its relations."""
+    """Optimize a plan with Spark, and return what it needs of each relation."""
     stand_ins: dict[tuple[int, ...], Any] = {}
     by_rows: dict[int, Relation] = {}
     for relation in relations:

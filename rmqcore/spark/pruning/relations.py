@@ -49,7 +49,7 @@ class Relation:
         return with_kept_options(self.plan.options().asCaseSensitiveMap(), metadata)
 
     def shares_source_with(self, other: Relation) -> bool:
-        """Whether both were made by one ``load()``: Spark plans them once, so both see the same rows."""
+        """Return True if both were made by one ``load()``: Spark plans them once, so both see the same rows."""
         return bool(self.plan.table().equals(other.plan.table()))
 
 

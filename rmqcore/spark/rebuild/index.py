@@ -133,7 +133,8 @@ def _build(
     keys = sum(report.keys for report in reports)
     if sum(file.file.rows for file in built) != keys:
         raise StoreError(
-            f"{source.location.root} changed while it was read: {keys} keys, then another number"
+            f"{source.location.root} changed while it was read: the number of keys was {keys} at "
+            "first"
         )
     return reports, built
 

@@ -189,7 +189,7 @@ def report_of(piece: Piece) -> object:
 
 
 def is_whole(parts: list[FilePart]) -> bool:
-    """Whether the files of one queue, each built by itself, equal those that successive appends make."""
+    """Return True if the separately built files of a queue equal those of successive appends."""
     files = []
     for part in sorted(parts, key=lambda part: part.file_number):
         if part.file is None:

@@ -264,7 +264,7 @@ class _QueueJob:
             for name, file in queue.files.items():
                 self._put(queue.place, name, file)
         if changed:
-            raise self._changed("records were read twice, and were not the same")
+            raise self._changed("records differed between two reads")
 
     def _mapper(self, file_entries: int | None, only: frozenset[Place] | None) -> QueueMap:
         return QueueMap(self._source.config, file_entries, only, self._source.batch_topics)
@@ -280,7 +280,7 @@ class _QueueJob:
                 built.append(result)
         ordered = [reports[number] for number in range(len(self._splits))]
         if sum(part.received for part in built) != sum(given for _, given in ordered):
-            raise self._changed("a split was read twice, and was not the same")
+            raise self._changed("a split differed between two reads")
         self._reports = [report for report, _ in ordered]
         return built
 

@@ -84,12 +84,13 @@ class RebuildSource:
             if name.lower() not in CUTS and not name.lower().startswith("storage."):
                 known = ", ".join(CUTS.values())
                 raise ValueError(
-                    f"option {name}: a rebuild reads all of a store, and takes {known} and storage.*"
+                    f"option {name}: a rebuild reads the whole store, and only accepts {known} and "
+                    "storage.*"
                 )
         job = JobSource.open(path, given, "corrupt", spark=spark)
         if len(job.stores) != 1:
             names = ", ".join(store.broker for store in job.stores)
-            raise ValueError(f"a rebuild is of one store, not of {len(job.stores)}: {names}")
+            raise ValueError(f"expected one store to rebuild, got {len(job.stores)}: {names}")
         location = job.stores[0]
         if config is None:
             config = MessageStoreConfig()
@@ -111,8 +112,8 @@ def _check_one_directory(config: MessageStoreConfig) -> None:
     log, read_only = config.store_path_commit_log, config.read_only_commit_log_store_paths
     if len(StorePaths.configured("/", log, read_only).commitlogs) > 1:
         raise ValueError(
-            f"the CommitLog lies in several directories ({log}; read-only: {read_only}), and Spark reads one: "
-            "`rmqcore rebuild` reads all"
+            f"the CommitLog is in several directories ({log}; read-only: {read_only}), but Spark "
+            "reads only one: use `rmqcore rebuild`, which reads all"
         )
 
 

@@ -61,15 +61,17 @@ def columns_of_schema(schema: StructType, options: SourceOptions) -> tuple[Colum
     chosen = _chosen(options, names)
     if options.columns is not None and list(options.columns) != names:
         raise ValueError(
-            f"the schema has the columns {', '.join(names)}, the option columns {', '.join(options.columns)}: give one of them"
+            f"the schema names columns {', '.join(names)}, the option columns names "
+            f"{', '.join(options.columns)}: use one of them"
         )
     wrong = [
-        f"column {column.name} is {column.type}, the schema says {found}"
+        f"column {column.name} is {column.type}, but the schema has {found}"
         for column, field in zip(chosen, schema.fields, strict=True)
         if (found := field.dataType.simpleString()) != column.type
     ]
     wrong += [
-        f"column {field.name} is NOT NULL in the schema: Spark must take every column as nullable"
+        f"column {field.name} is NOT NULL in the schema, but every column of this source is "
+        "nullable"
         for field in schema.fields
         if not field.nullable
     ]
@@ -85,15 +87,17 @@ def _chosen(options: SourceOptions, names: Iterable[str]) -> tuple[Column, ...]:
         if name not in known:
             raise ValueError(_unknown(name, known, options))
         if chosen.count(name) > 1:
-            raise ValueError(f"column {name} is asked for twice")
+            raise ValueError(f"column {name} is repeated")
     if not chosen:
-        raise ValueError(f"no columns are asked for; table {options.table} has {', '.join(known)}")
+        raise ValueError(
+            f"the list of columns is empty; table {options.table} has {', '.join(known)}"
+        )
     return tuple(known[name] for name in chosen)
 
 
 def _unknown(name: str, known: dict[str, Column], options: SourceOptions) -> str:
     if name == "properties" and options.table == "messages":
-        return "column properties is asked for, but the option properties is none"
+        return "column properties was requested, but the option properties is none"
     meant = did_you_mean(name, known, otherwise=f"; it has {', '.join(known)}")
     return f"table {options.table} has no column {name}{meant}"
 

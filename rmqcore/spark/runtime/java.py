@@ -62,7 +62,7 @@ def set_java_home() -> Path:
         return command
     raise JavaMissingError(
         f"Spark needs Java {LEAST_VERSION} or later; "
-        + (f"found only {', '.join(too_old)}" if too_old else "none was found")
+        + (f"found only {', '.join(too_old)}" if too_old else "no Java was found")
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether the master of a Spark cluster can be reached: Spark tries for a minute, and says nothing meanwhile."""
+"""Checks that the master of a Spark cluster can be reached: Spark itself tries for a minute without a message."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_master(master: str, timeout_s: float = TIMEOUT_S) -> None:
             return
         whys[number] = why
     told = "; ".join(f"{address[0]}: {why}" for address, why in zip(addresses, whys, strict=True))
-    raise SparkMasterError(f"no master of {master} can be reached: {told}")
+    raise SparkMasterError(f"cannot reach a master of {master}: {told}")
 
 
 def _ask(

@@ -111,8 +111,8 @@ def _this_worker() -> str:
 
 def _way_on() -> str:
     return (
-        f"Install it there too ({sys.executable} -m pip install 'rmqcore[spark]' on every node, or spark.archives), or let "
-        "spark.pyspark.python name a Python that has it"
+        f"Install it there ({sys.executable} -m pip install 'rmqcore[spark]' on every node, or "
+        "spark.archives), or set spark.pyspark.python to a Python that has it"
     )
 
 

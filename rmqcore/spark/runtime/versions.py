@@ -1,4 +1,4 @@
-"""What the installed PySpark can do, and whether the packages that it needs are installed."""
+"""Abilities of the installed PySpark, and its required packages."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def check_versions(at_least: tuple[int, int] = DATA_SOURCE) -> tuple[int, int]:
     found = pyspark_version()
     text = ".".join(map(str, found))
     if found < at_least:
-        older = (
-            "; rmqcore.spark.read_with_map reads stores with 3.5" if found >= MAP_IN_ARROW else ""
-        )
+        older = "; with 3.5, use rmqcore.spark.read_with_map" if found >= MAP_IN_ARROW else ""
         raise SparkMissingError(
             f"PySpark {text} is installed, {'.'.join(map(str, at_least))} or later is needed{older}"
         )

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does before its tasks."""
+"""Setup of Spark's Python workers before their tasks."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _finder(types: dict[str, str]) -> Callable[[str, str], str]:
 
     def find(column: str, why: str) -> str:
         if column.lower() not in by_lower:
-            raise ValueError(f"{why}: there is no column {column}; there are {', '.join(types)}")
+            raise ValueError(f"{why}: unknown column {column}; known are {', '.join(types)}")
         return by_lower[column.lower()]
 
     return find
@@ -109,8 +109,8 @@ def _refuse_unknown(types: dict[str, str], used: set[str | None]) -> None:
             continue
         meant = did_you_mean(column, FIELDS, otherwise=".")
         raise ValueError(
-            f"column {column} is not a field of a message{meant} Drop it, or name its field by an option column.FIELD={column}. "
-            f"Fields: {', '.join(FIELDS)}"
+            f"column {column} is not a field of a message{meant} Drop it, or map it to a field "
+            f"with the option column.FIELD={column}. Fields: {', '.join(FIELDS)}"
         )
 
 

@@ -97,8 +97,8 @@ def _with_uniq_key(uniq_keys: pa.Array, properties: pa.Array | None) -> pa.Array
     if len(other):
         row = int(other[0])
         raise ValueError(
-            f"column uniq_key: expected {known[row].as_py()!r}, which {UNIQ_KEY} in column properties is, found "
-            f"{uniq_keys[row].as_py()!r}; drop one of the two"
+            f"column uniq_key: expected {known[row].as_py()!r}, the value of {UNIQ_KEY} in column "
+            f"properties, found {uniq_keys[row].as_py()!r}; drop one of the two"
         )
     return properties
 

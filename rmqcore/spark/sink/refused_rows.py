@@ -1,4 +1,4 @@
-"""What is said of a row that makes no message: its place, its values, the column, what was expected and found."""
+"""Error messages for rows that cannot be written: place, values, column, expected and found."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def _reason(refusal: str | None, values: dict[str, Any], options: SinkOptions) -
         return "queue_id", f"expected 0 to {INT_MAX}, found {queue_id}"
     told = _REFUSAL.fullmatch(refusal or "")
     if told is not None:
-        return told[1], f"expected a value that a message can have, found: {told[2]}"
+        return told[1], f"expected a valid value of a message, found: {told[2]}"
     readable = readable_records(options.for_version)
     reader = f"RocketMQ {options.for_version} (option forVersion)"
     for name in ("born_host", "store_host"):
         host = values[name].as_py() if name in values else None
         if host and host.startswith("[") and not readable.ipv6_hosts:
-            return name, f"expected an IPv4 host, {reader} reads no other, found {host}"
+            return name, f"expected an IPv4 host, because {reader} cannot read others, found {host}"
     topic_size = len(topic.encode())
     if readable.most_topic_bytes is not None and topic_size > readable.most_topic_bytes:
         most = f"{readable.most_topic_bytes} bytes, as {reader} reads"

@@ -71,7 +71,7 @@ class SinkFolder:
         """
         for above in self.out.parents:
             if (above / "commitlog").is_dir() or above.name == "commitlog":
-                raise TargetNotEmptyError(f"{self.out} lies in a store: give a folder of its own")
+                raise TargetNotEmptyError(f"{self.out} is inside a store: choose another directory")
         make_directory(self.out)
         with self._locked() as out:
             names = out.names()
@@ -87,15 +87,16 @@ class SinkFolder:
     def _refuse_content(self, names: list[str]) -> None:
         if holds_store(dict.fromkeys(names, True)):
             raise TargetNotEmptyError(
-                f"{self.out} is a store: a write makes stores in a folder of its own, and adds to none"
+                f"{self.out} is a store: a write creates new stores in a separate directory, and "
+                "does not add to existing ones"
             )
         if names:
             raise TargetNotEmptyError(
-                f"{self.out} holds {names[0]}, and is not a folder that Spark wrote stores into"
+                f"{self.out} has {names[0]}, and is not a directory to which Spark wrote stores"
             )
 
     def has_write(self, write_id: str) -> bool:
-        """Whether a batch write of that name has been committed."""
+        """Return True if a batch write of that name has been committed."""
         with Folder(self.out) as out:
             return write_id in self._manifest(out).writes
 
@@ -133,9 +134,7 @@ class SinkFolder:
             is_new = write_id not in manifest.writes
             if batch is not None:
                 if query is None:
-                    raise StoreError(
-                        "the tasks of a streaming batch did not say which query they belong to"
-                    )
+                    raise StoreError("the tasks of a streaming batch did not name their query")
                 is_new = batch > manifest.batches.get(query, -1)
             if is_new:
                 parts = self._take_places(out, manifest.commits, staged)
@@ -185,7 +184,8 @@ class SinkFolder:
             return SinkManifest.parse(out.read(MANIFEST), str(out.path / MANIFEST))
         except FileNotFoundError:
             raise StoreFormatError(
-                f"{out.path / MANIFEST} is gone, which says which stores count: restore it, nothing was changed"
+                f"{out.path / MANIFEST} is missing, which lists the committed stores: restore it; "
+                "nothing was changed"
             ) from None
 
     def _take_places(
@@ -198,8 +198,8 @@ class SinkFolder:
             place = f"{STAGING}/{store.job}/{store.attempt}"
             if not out.is_folder(f"{place}/commitlog"):
                 raise StoreError(
-                    f"{self.out / place} was written by a task and is not here: {self.out} must be one folder for driver and "
-                    "workers"
+                    f"{self.out / place} was written by a task but is missing on the driver: the "
+                    f"driver and all workers must share {self.out}"
                 )
             name = part_name(commit, number)
             out.move(place, name)

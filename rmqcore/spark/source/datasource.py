@@ -42,7 +42,7 @@ class CheckedClass(ABCMeta):
 
 
 def _has_a_name(source: type) -> bool:
-    """Whether a worker that has its packages finds a class by its name: not one that was made inside a function."""
+    """Return True if a worker that has its packages finds a class by its name: not one that was made inside a function."""
     module = sys.modules.get(source.__module__)
     return getattr(module, source.__qualname__, None) is source
 

@@ -53,7 +53,8 @@ def register(spark: SparkSession) -> None:
         _warn_of_another_python(spark)
     if version >= PUSH_FILTERS and spark.conf.get(SOCKET_SETTING, "false") != "true":
         LOG.info(
-            "%s is off: each task costs some 40 ms more. It must be set before Spark starts, as rmqcore.spark.session() does",
+            "%s is off: each task takes about 40 ms longer. Set it before Spark starts, as "
+            "rmqcore.spark.session() does",
             SOCKET_SETTING,
         )
 
@@ -66,8 +67,9 @@ def _warn_of_another_python(spark: SparkSession) -> None:
     asked_for = spark.sparkContext.pythonExec
     if found_by != asked_for:
         warnings.warn(
-            f"Spark has found the data source rmqstore by itself, with {found_by}, and will run {found_by} in the workers too, "
-            f"not {asked_for}: let PYSPARK_PYTHON name the Python before Spark starts, without PYSPARK_DRIVER_PYTHON",
+            f"Spark found the data source rmqstore with {found_by}, and will also run {found_by} "
+            f"in the workers, not {asked_for}: set PYSPARK_PYTHON before Spark starts, without "
+            "PYSPARK_DRIVER_PYTHON",
             stacklevel=3,
         )
 

@@ -61,7 +61,7 @@ class _Signs:
     last_header: bytes
 
     def prove(self, found: Found) -> bool:
-        """Whether the last record begins where it was found, and has room or a BLANK behind it."""
+        """Return True if the last record still starts where it was found, with zeros or a BLANK behind it."""
         if self.behind.strip(b"\0") and self.behind[_MAGIC] != _BLANK:
             return False
         if found.last_phy_offset is None or found.log_end is None:

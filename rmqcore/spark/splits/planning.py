@@ -302,7 +302,7 @@ def _within(splits: Iterable[Split], span: Span) -> list[Split]:
 
 
 def _is_last(split: Split) -> bool:
-    """Whether a split ends where the log of its file does."""
+    """Return True if a split ends where the log of its file does."""
     return split.end == (None if split.pinned is None else split.pinned.end_phy_offset)
 
 

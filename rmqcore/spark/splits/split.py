@@ -18,7 +18,7 @@ DEFAULT_MAX_RECORD_SIZE = 4 * 1024 * 1024 + 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a task needs to read its part; small, and sent to it by pickle.
+    """Parameters of a task's part of the log; small, and sent to it by pickle.
 
     Attributes
     ----------

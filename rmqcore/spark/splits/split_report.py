@@ -1,4 +1,4 @@
-"""What each task reports of its split, and whether the reports fit together."""
+"""Reports of tasks about their splits, and the check that they fit together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqcore.spark.splits.split_scan import SplitScan
 
 @dataclass(frozen=True, slots=True)
 class SplitReport:
-    """What a task says of its split.
+    """A task's report about its split.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class SplitReport:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the file was deleted before it was read."""
+        """True if the file was deleted before it was read."""
         return any(found.kind == "missing_file" for found in self.damage)
 
 
@@ -99,7 +99,7 @@ def in_order(first: Iterable[Reported], second: Iterable[Reported]) -> list[Repo
 
 
 def fits_together(parts: Sequence[Reported]) -> bool:
-    """Whether each split of a file begins where the one before it ended, but for those that the ones before have read.
+    """Return True if each split of a file starts where the one before it ended, except splits that earlier ones read.
 
     The first begins where every walk over the file does. So if all fit they are, by induction, what one walk gives.
     """

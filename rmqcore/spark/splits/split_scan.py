@@ -140,8 +140,8 @@ class SplitScan(Generic[Rows]):
                 split.broker,
                 end,
                 None,
-                f"{split.file.name} went on to {wanted} when the batch was planned: it was cut since, or a network "
-                "filesystem does not show its end everywhere",
+                f"{split.file.name} extended to {wanted} when the batch was planned: it was cut "
+                "since, or a network file system does not yet show its end on this worker",
             )
 
     def _check_end(self, own: SplitStart) -> None:

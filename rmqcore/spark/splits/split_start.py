@@ -191,12 +191,12 @@ def check_reaches(file: LogFile, phy_offset: int) -> None:
 
 
 def ends_resynced(damage: list[DamageRange], end_phy_offset: int) -> bool:
-    """Whether what begins where a walk ended was found by search, behind damage."""
+    """Return True if the record at the end of a walk was found by search, behind damage."""
     return any(one.end_phy_offset == end_phy_offset and is_skipped(one) for one in damage)
 
 
 def is_skipped(one: DamageRange) -> bool:
-    """Whether a walk went on by search behind a range; it does not behind bad sectors, which are reported as they are read."""
+    """Return True if a walk continued by search behind a range; behind bad sectors it does not."""
     return one.kind not in {"crc", "unreadable"}
 
 

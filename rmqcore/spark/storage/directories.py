@@ -35,7 +35,7 @@ class Directories(Protocol):
         """
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory of this path."""
+        """Return True if there is a file or directory of this path."""
 
     def read(self, path: str) -> bytes:
         """The content of a small file.
@@ -58,7 +58,7 @@ class LocalDirectories:
             return {entry.name: entry.is_dir() for entry in found}
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file, a directory or a link of this path."""
+        """Return True if there is a file, a directory or a link of this path."""
         return os.path.lexists(path)
 
     def read(self, path: str) -> bytes:
@@ -81,7 +81,7 @@ class RemoteDirectories:
         return {entry.name: entry.is_dir for entry in self.filesystem.entries(path)}
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory of this path."""
+        """Return True if there is a file or directory of this path."""
         return self.filesystem.exists(path)
 
     def read(self, path: str) -> bytes:
@@ -98,7 +98,7 @@ class RemoteDirectories:
 
 
 def is_uri(text: str) -> bool:
-    """Whether a path has a scheme."""
+    """Return True if a path has a scheme."""
     return is_url(text) or file_path(text) != text
 
 

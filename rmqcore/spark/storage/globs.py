@@ -37,7 +37,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Matches:
-    """What a path or glob stands for.
+    """Stores that a path or glob matches.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def expand(where: Directories, path: str) -> Matches:
         else:
             absent.append(pattern)
     if not found:
-        raise FileNotFoundError(errno.ENOENT, "nothing fits the pattern", where.shown(path))
+        raise FileNotFoundError(errno.ENOENT, "nothing matches the pattern", where.shown(path))
     return Matches([found[path] for path in sorted(found, key=_by_names)], True, tuple(absent))
 
 
@@ -118,7 +118,7 @@ def alternatives(pattern: str, depth: int = 0) -> list[str]:
         ]
         if len(found) * len(inner) > MOST_ALTERNATIVES:
             raise ValueError(
-                f"the braces of {pattern} stand for more than {MOST_ALTERNATIVES} patterns"
+                f"the braces of {pattern} expand to more than {MOST_ALTERNATIVES} patterns"
             )
         found = [left + pattern[pos:start] + text for left in found for text in inner]
         pos = end + 1

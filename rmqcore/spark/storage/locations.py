@@ -84,12 +84,12 @@ def find_stores(
     found: list[Candidate] = []
     given = given_paths(path)
     if not given:
-        raise ValueError("no path is given: it names a store, or several")
+        raise ValueError("path is missing: it names one or more stores")
     for text in given:
         found += _stores_of(text, options, follow_links=follow_links)
     if options and found and all(one.store.is_local for one in found):
         raise ValueError(
-            f"storage.{options[0][0]} has no meaning for {found[0].store.root}, a local path"
+            f"storage.{options[0][0]} does not apply to {found[0].store.root}, a local path"
         )
     names = unique_names([(one.given_name, one.by_path) for one in found])
     stores = [replace(one.store, broker=name) for one, name in zip(found, names, strict=True)]
@@ -160,10 +160,11 @@ def _place(store: StoreLocation) -> tuple[str, str]:
 
 
 def _tell_aliases(glob: str, aliases: list[Candidate]) -> None:
-    shown = [f"{one.store.root} leads to {_place(one.store)[0]}" for one in aliases[:SHOWN_STORES]]
+    shown = [f"{one.store.root} points to {_place(one.store)[0]}" for one in aliases[:SHOWN_STORES]]
     more = "; ..." if len(aliases) > SHOWN_STORES else ""
     warnings.warn(
-        f"{glob} meets {len(aliases)} stores under a second name, which are read once: {'; '.join(shown)}{more}",
+        f"{glob} matches {len(aliases)} stores under a second name, which are read once: "
+        f"{'; '.join(shown)}{more}",
         NoStoreWarning,
         stacklevel=2,
     )
@@ -174,10 +175,12 @@ def _tell_passed(where: Directories, glob: str, passed: list[str], store_count: 
     shown = "; ".join(whys) + ("; ..." if len(passed) > SHOWN_STORES else "")
     if not store_count:
         raise NotAStoreError(
-            f"{where.shown(glob)} stands for no store. Of {len(passed)} paths that fit: {shown}"
+            f"{where.shown(glob)} matches no store. {len(passed)} paths match but are not stores: "
+            f"{shown}"
         )
     warnings.warn(
-        f"{where.shown(glob)} stands for {store_count} stores; {len(passed)} other paths that fit are not read: {shown}",
+        f"{where.shown(glob)} matches {store_count} stores; {len(passed)} other matching paths are "
+        f"not read: {shown}",
         NoStoreWarning,
         stacklevel=2,
     )
@@ -208,11 +211,11 @@ def _check_distinct(stores: list[StoreLocation]) -> None:
     for store in stores:
         real, _ = _place(store)
         if real in roots:
-            raise ValueError(f"{store.root} is given twice: each of its rows would be there twice")
+            raise ValueError(f"{store.root} is named twice: each of its rows would be read twice")
         other = names.get(store.broker)
         if other is not None:
             raise ValueError(
-                f"two stores are named {store.broker}: {other.root} and {store.root}; "
-                "give names, as in broker-a=/data/a/store"
+                f"two stores have the name {store.broker}: {other.root} and {store.root}; name "
+                "them, as in broker-a=/data/a/store"
             )
         names[store.broker], roots[real] = store, store

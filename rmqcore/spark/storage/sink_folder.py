@@ -21,7 +21,7 @@ _PART = re.compile(r"part-\d{6,}-\d{5,}")
 
 @dataclass(frozen=True)
 class SinkManifest:
-    """What has been committed to a folder.
+    """Stores committed to a folder.
 
     Attributes
     ----------
@@ -64,7 +64,8 @@ class SinkManifest:
         except (AttributeError, KeyError, TypeError, ValueError):
             pass  # the error below says what it is
         raise StoreFormatError(
-            f"{shown} is no manifest of stores that Spark wrote, version {VERSION}: restore it, nothing was changed"
+            f"{shown} is not a version {VERSION} manifest of stores written by Spark: restore it; "
+            "nothing was changed"
         )
 
     def encode(self) -> bytes:

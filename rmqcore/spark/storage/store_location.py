@@ -70,7 +70,7 @@ class StoreLocation:
 
     @property
     def is_local(self) -> bool:
-        """Whether the files can be opened as they are."""
+        """True if the files can be opened as they are."""
         return "://" not in self.root
 
     @property
@@ -194,7 +194,7 @@ class StoreLocation:
                 yield queue_of(paths, topic, queue_id)
 
     def has_database(self) -> bool:
-        """Whether the queues are in RocksDB (`rmqcore.disk.rocksdb_place`)."""
+        """Return True if the queues are in RocksDB (`rmqcore.disk.rocksdb_place`)."""
         if self.is_local:
             return rocksdb_place(self.paths) is not None
         names = self.names("consumequeue")

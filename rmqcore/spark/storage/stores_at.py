@@ -109,7 +109,7 @@ def why_no_store(where: Directories, path: str, *, look_into: bool = False) -> s
     try:
         entries = where.entries(path or "/")
     except NotADirectoryError:
-        return f"{where.shown(path)} is no directory"
+        return f"{where.shown(path)} is not a directory"
     except FileNotFoundError:  # the braces spell it out, or it was removed since
         return f"{where.shown(path)} does not exist"
     if entries.get(SINK) or holds_store(entries) or holds_log_files(_name_of(path), entries):
@@ -118,7 +118,7 @@ def why_no_store(where: Directories, path: str, *, look_into: bool = False) -> s
 
 
 def _lacks(where: Directories, path: str) -> str:
-    return f"{where.shown(path)} holds no commitlog/, consumequeue/, index/ or checkpoint"
+    return f"{where.shown(path)} has no commitlog/, consumequeue/, index/ or checkpoint"
 
 
 def _name_of(path: str) -> str:
@@ -140,4 +140,4 @@ def _what_else(where: Directories, path: str, entries: Mapping[str, bool]) -> st
     if not stores:
         return text
     shown = ", ".join(stores[:SHOWN_STORES]) + (", ..." if len(stores) > SHOWN_STORES else "")
-    return f"{text}, but {len(stores)} of its directories do ({shown}): give {where.shown(path)}/*"
+    return f"{text}, but {len(stores)} of its directories have ({shown}): use {where.shown(path)}/*"

@@ -26,7 +26,7 @@ LARGEST_BATCH = 65536
 
 @dataclass(frozen=True)
 class StreamRules:
-    """What a stream takes for the end of a live log, and what it does when a part of the log is missing.
+    """Rules of a stream: where a log in use ends, and what happens if a part of the log is missing.
 
     Attributes
     ----------
@@ -251,7 +251,7 @@ class StoreCursor:
 
 
 def is_blank(file: LogFile, phy_offset: int) -> bool:
-    """Whether a BLANK lies at an offset of a file."""
+    """Return True if a BLANK lies at an offset of a file."""
     try:
         walk = SoundWalk(file, phy_offset, batch_rows=1)
         return next(walk.run(), None) is None and walk.at_blank

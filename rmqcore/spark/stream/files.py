@@ -70,7 +70,7 @@ class StreamFiles:
         return self.files[0].file_from_offset if self.files else None
 
     def end_before(self, phy_offset: int) -> bool:
-        """Whether all files end before an offset, even when the last file grows to its full size."""
+        """Return True if all files end before an offset, even when the last file grows to its full size."""
         if not self.files:
             return False
         last = self.files[-1]

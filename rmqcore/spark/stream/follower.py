@@ -166,7 +166,7 @@ class StreamFollower:
         return dict(self._ends)
 
     def stop_at_present_end(self) -> None:
-        """Let no later batch go past the present ends of the logs."""
+        """End all later batches at the present ends of the logs."""
         for broker, cursor in self._look(lambda broker, start: Search()):
             self.met.note_end(broker, cursor)
             self.met.note_last_end(broker, cursor)
@@ -241,7 +241,7 @@ class StreamFollower:
             self._known = self._by_name(self._find())
         except (FileNotFoundError, NotADirectoryError, NotAStoreError) as error:
             # A broker is being set up, or a directory was removed. If messages are lost, the offsets show it.
-            warn_once(f"the stream goes on with the stores that it knows: {error}")
+            warn_once(f"the stream continues with the known stores: {error}")
         return self._known
 
     def _by_name(self, stores: list[StoreLocation]) -> dict[str, StoreLocation]:
@@ -250,7 +250,7 @@ class StreamFollower:
         return {store.broker: store for store in sorted(kept, key=lambda store: store.broker)}
 
     def _miss_store(self, broker: str, wanted: int) -> None:
-        error = DataLossError(broker, wanted, None, "the store is not there any more")
+        error = DataLossError(broker, wanted, None, "the store was deleted")
         if self._rules.fail_on_data_loss:
             raise error
         warn_once(str(error))
@@ -295,7 +295,7 @@ class StreamFollower:
         place = files.find(start)
         if place is not None and not is_record_boundary(place.file, files.shape, place.phy_offset):
             end = log_end(files.location, self._rules)
-            files.lost(start, end, "no record begins or ends there, the log was cut since")
+            files.lost(start, end, "no record starts or ends there, so the log was cut")
             start = end or 0
         return start
 
@@ -327,7 +327,7 @@ class StreamFollower:
         if why is None:
             self._proved.add((location.broker, Seal(at, sealed)))
             return True
-        reason = f"{why}: the log was cut and written anew, or the store was replaced"
+        reason = f"{why}: the log was cut and continued, or the store was replaced"
         files.lost(at, log_end(location, self._rules), reason)
         return False
 

@@ -31,7 +31,7 @@ Found = tuple[int, int]
 
 @dataclass(frozen=True)
 class StoreLag:
-    """What a query has still to read of one store.
+    """Bytes and messages of one store that a query has not read yet.
 
     Attributes
     ----------
@@ -119,7 +119,8 @@ def _offsets(progress: Any, source: int | None) -> tuple[dict[str, int], dict[st
     chosen = ours if source is None else [at for at in ours if at == source]
     if len(chosen) != 1:
         raise ValueError(
-            f"expected one source from rmqstore, found {len(ours)} among the {len(sources)} of the progress: give source="
+            f"expected one rmqstore source, found {len(ours)} among the {len(sources)} sources of "
+            "the progress: choose one with source="
         )
     end = ends[chosen[0]]
     assert end is not None

@@ -59,8 +59,8 @@ class MetDamage:
         self._count(broker, passed)
         if passed:
             warn_once(
-                f"store {broker}: the stream goes past damage in the newest file, {len(passed)} ranges with "
-                f"{sum(found.byte_count for found in passed)} bytes, the first {passed[0]}"
+                f"store {broker}: the stream skips damage in the newest file, {len(passed)} ranges "
+                f"with {sum(found.byte_count for found in passed)} bytes, the first {passed[0]}"
             )
 
     def note_end(self, broker: str, cursor: StoreCursor) -> None:
@@ -74,17 +74,18 @@ class MetDamage:
         if known is None or known.start_phy_offset != found.start_phy_offset:
             self._count(broker, [found])
             warn_once(
-                f"store {broker}: the stream waits at damage in the newest file, {found}; the log goes on behind it, at "
-                f"CommitLog offset {found.end_phy_offset}. The stream does when there is another file; with onDamage=skip "
-                "it does now, onDamage=fail fails the query"
+                f"store {broker}: the stream waits at damage in the newest file, {found}; the log "
+                f"continues behind it, at CommitLog offset {found.end_phy_offset}. The stream "
+                "continues once the log has another file; onDamage=skip continues now, "
+                "onDamage=fail fails the query"
             )
 
     def note_last_end(self, broker: str, cursor: StoreCursor) -> None:
         """Note that no later batch of this query reads the end of a log that may become a whole record."""
         if cursor.unfinished and cursor.damage is None:
             warn_once(
-                f"store {broker}: the query ends before what lies at CommitLog offset {cursor.position}: it is no whole record, "
-                "and no sound one lies behind it"
+                f"store {broker}: the query ends at CommitLog offset {cursor.position}, in front "
+                "of an incomplete record; there is no sound record behind it"
             )
 
     def _note_unfinished(self, broker: str, cursor: StoreCursor) -> None:
@@ -96,8 +97,8 @@ class MetDamage:
             self._unfinished[broker] = here
         else:
             warn_once(
-                f"store {broker}: what lies at CommitLog offset {here} is no whole record; the stream waits there until it is "
-                "whole, or the log goes on in another file"
+                f"store {broker}: the record at CommitLog offset {here} is incomplete; the stream "
+                "waits there until it is complete, or the log continues in another file"
             )
 
     def check(self, ends: Mapping[str, int]) -> None:

@@ -41,8 +41,9 @@ def present_names(
         if count > 1:
             meant = sorted(name for name, present in found.items() if present == broker)
             raise ValueError(
-                f"the checkpoint has {' and '.join(meant)}, and both may mean the store {_where(by_name.get(broker), broker)}: "
-                "give names, as in broker-a=/data/a/store, where each has the name that the checkpoint knows"
+                f"the checkpoint has {' and '.join(meant)}, and either could be the store "
+                f"{_where(by_name.get(broker), broker)}: name the stores as in the checkpoint, "
+                "such as broker-a=/data/a/store"
             )
     return found
 
@@ -54,16 +55,17 @@ def _without_path(
     store = by_name.get(name)
     if store is not None and path is not None and not store.is_named:
         raise ValueError(
-            f"the checkpoint goes on in the store {name} at {path}, which is not read now; {store.root} has that name now: "
-            f"give {name}={store.root} if it is the same store, or another name if it is not"
+            f"the checkpoint has the store {name} at {path}, which is not read now, but "
+            f"{store.root} has that name: use {name}={store.root} if it is the same store, or "
+            "another name if not"
         )
     if store is not None or path is not None:
         return store
     former = [store for store in by_name.values() if store.former_name == name]
     if len(former) > 1:
         raise ValueError(
-            f"the checkpoint goes on in the store {name}, which may be {' or '.join(store.root for store in former)}: "
-            f"give names, as in {name}={former[0].root}"
+            f"the checkpoint has the store {name}, which could be "
+            f"{' or '.join(store.root for store in former)}: name it, as in {name}={former[0].root}"
         )
     return former[0] if former else None
 

@@ -81,7 +81,7 @@ class StreamOffset:
         """
         stores = offset.get("stores")
         if offset.get("v") != VERSION or not isinstance(stores, Mapping):
-            raise ValueError(f"a stream offset of version {VERSION} was expected, found {offset!r}")
+            raise ValueError(f"expected a stream offset of version {VERSION}, found {offset!r}")
         for broker, phy_offset in stores.items():
             if type(phy_offset) is not int or not 0 <= phy_offset <= LONG_MAX:
                 raise ValueError(

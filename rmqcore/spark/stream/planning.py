@@ -108,7 +108,7 @@ def _cuts_at(places: Sequence[int], start: int, end: int, most_bytes: int) -> li
 def _is_cut_by_rule(
     location: StoreLocation, files: StreamFiles, place: Place, end: int, sizing: Sizing
 ) -> bool:
-    """Whether a file is cut by the bytes around its cuts: where they tell, or where a walk would bring all of it here."""
+    """Return True if a file is cut by the bytes around its cuts: where they tell, or where a walk would bring all of it here."""
     told = last_boundary(place.file, files.shape, sizing.max_record_size)
     return place.sealed and (
         end <= told or end - place.phy_offset > WALKED or not location.is_local

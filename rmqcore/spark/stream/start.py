@@ -94,7 +94,7 @@ def end_cursor(
 
 
 def is_record_boundary(file: LogFile, shape: LogShape, phy_offset: int) -> bool:
-    """Whether a walk over a file from its beginning reaches an offset; it may not after the log was cut and written anew."""
+    """Return True if a walk over a file from its start reaches an offset; not if the log was cut and continued."""
     return (
         phy_offset == file.file_from_offset
         or walk_to(file, shape, phy_offset).phy_offset == phy_offset

@@ -1,4 +1,4 @@
-"""What the options of a read mean for a stream."""
+"""Meaning of a read's options in a stream."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_stream_options(options: SourceOptions, *, has_limits: bool = True) -> 
     }
     given = [name for name, value in ends.items() if value is not None]
     if given:
-        raise ValueError(f"option {given[0]} has no meaning for a stream: it has no end")
+        raise ValueError(f"option {given[0]} does not apply to a stream, which has no end")
     if has_limits:
         return
     needs = {

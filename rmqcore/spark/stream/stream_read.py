@@ -89,7 +89,7 @@ class StreamRead:
         return StreamOffset(ends).as_dict() | ({"damage": damage} if damage else {})
 
     def stop_at_present_end(self) -> None:
-        """Let no later batch go past the present ends of the logs."""
+        """End all later batches at the present ends of the logs."""
         self._follower.stop_at_present_end()
 
     def parts(self, start: Offset, end: Offset) -> list[StreamPart]:

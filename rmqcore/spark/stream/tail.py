@@ -40,7 +40,7 @@ def record_ends(batch: Batch) -> Ends:
 
 @dataclass(frozen=True)
 class Search:
-    """Whether a look at a live file searches behind the place where its records end, which may be damage.
+    """Decides if a look at a file in use also searches behind the end of its records, which may be damage.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Search:
     damage: DamageRange | None = None
 
     def wanted(self, place: Place, phy_offset: int) -> bool:
-        """Whether to search behind what lies at a CommitLog offset."""
+        """Return True if bytes behind a CommitLog offset are searched."""
         if place.code == places.BLANK or phy_offset == self.known:
             return False
         return self.behind_zeros or place.code != places.ZERO
@@ -185,7 +185,7 @@ class SoundWalk:
 
     @staticmethod
     def _is_followed(window: SearchWindow, place: Place) -> bool:
-        """Whether a sound record, or BLANK, follows one that fails its CRC: then nobody is still writing it."""
+        """Return True if a sound record, or BLANK, follows one that fails its CRC: then nobody is still writing it."""
         return _behind_failing(window, place).code >= 0
 
 
@@ -197,7 +197,7 @@ def _behind_failing(window: SearchWindow, place: Place) -> Place:
 
 
 def ends_unfinished(source: LogBytes, start: int, end: int) -> bool:
-    """Whether the record between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`.
+    """Return True if the record between two CommitLog offsets of a file lacks its last bytes; see `is_unfinished`.
 
     Before it lies nothing but heads of a DLedger log.
     """

@@ -29,7 +29,7 @@ class MessagesRead(ScanRead):
         ):
             if given == never:
                 raise ValueError(
-                    f"option {name}: {never!r} leaves nothing to read; it is for streams"
+                    f"option {name}: {never!r} matches nothing in a batch read; it is for streams"
                 )
         if options.damage_folder is not None:
             check_outside(local_folder(options.damage_folder), self.stores, ())

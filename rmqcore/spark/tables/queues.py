@@ -43,11 +43,11 @@ class QueueChoice:
         self._queue_ids = None if options.queue_ids is None else frozenset(options.queue_ids)
 
     def takes_topic(self, topic: str) -> bool:
-        """Whether any queue of a topic is wanted."""
+        """Return True if a queue of the topic is wanted."""
         return (self._topics is None or topic in self._topics) and (
             self._pattern is None or self._pattern.fullmatch(topic) is not None
         )
 
     def takes(self, topic: str, queue_id: int) -> bool:
-        """Whether a queue is wanted."""
+        """Return True if a queue is wanted."""
         return self.takes_topic(topic) and (self._queue_ids is None or queue_id in self._queue_ids)

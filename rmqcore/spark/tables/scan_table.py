@@ -99,5 +99,5 @@ def check_named_stores(options: SourceOptions, stores: list[StoreLocation]) -> N
         for broker in brokers:
             if broker not in known:
                 raise ValueError(
-                    f"option {name} names the store {broker}, the path gives {', '.join(known)}"
+                    f"option {name} names the store {broker}, but path has {', '.join(known)}"
                 )

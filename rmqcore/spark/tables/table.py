@@ -77,7 +77,7 @@ def _as_pinned(stores: list[StoreLocation], options: SourceOptions) -> list[Stor
     pins = dict(options.pins)
     there = [replace(store, pin=pins[store.broker]) for store in stores if store.broker in pins]
     for broker in sorted(pins.keys() - {store.broker for store in there}):
-        gone = DataLossError(broker, pins[broker].first_phy_offset, None, "its store is gone")
+        gone = DataLossError(broker, pins[broker].first_phy_offset, None, "its store was deleted")
         if options.fail_on_data_loss:
             raise gone
         warnings.warn(str(gone), stacklevel=2)

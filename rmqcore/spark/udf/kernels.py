@@ -51,7 +51,7 @@ def narrow(array: pa.Array) -> pa.Array:
     try:
         return array.cast(pa.string() if text else pa.binary())
     except pa.ArrowNotImplementedError:
-        raise TypeError(f"a column of binary or string is expected, not of {kind}") from None
+        raise TypeError(f"expected a binary or string column, got {kind}") from None
 
 
 def kernels(array: pa.Array) -> Values:
@@ -149,8 +149,8 @@ def decompress_body(bodies: pa.Array, sys_flags: pa.Array, mode: pa.Array = None
     )
     if isinstance(plain, pa.ChunkedArray):
         raise CompressionError(
-            f"the plain bodies of {len(bodies)} rows are more than the 2 GiB of one Arrow column: lower "
-            "spark.sql.execution.arrow.maxRecordsPerBatch"
+            f"the decompressed bodies of {len(bodies)} rows exceed the 2 GiB of one Arrow column: "
+            "lower spark.sql.execution.arrow.maxRecordsPerBatch"
         )
     return pc.replace_with_mask(bodies, packed, plain)
 
@@ -175,5 +175,5 @@ def any_mode(mode: Any) -> Mode:
     if not given:
         return "PERMISSIVE"  # no rows
     if len(given) > 1 or given[0] is None:
-        raise ValueError(f"mode is one text for all rows, not {given}")
+        raise ValueError(f"mode must be one text for all rows, got {given}")
     return check_mode(given[0])

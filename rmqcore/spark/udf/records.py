@@ -46,10 +46,11 @@ def chosen(columns: Iterable[str] | None) -> tuple[Column, ...]:
     unknown = [name for name in names if name not in COLUMNS]
     if unknown:
         raise ValueError(
-            f"columns: a raw record has no {with_the_meant(unknown, COLUMNS)}; there are {', '.join(COLUMNS)}"
+            f"columns: a raw record has no {with_the_meant(unknown, COLUMNS)}; known are "
+            f"{', '.join(COLUMNS)}"
         )
     if not names or len(set(names)) != len(names):
-        raise ValueError("columns: at least one name, and each once")
+        raise ValueError("columns: expected at least one name, and each only once")
     return tuple(COLUMNS[name] for name in names)
 
 

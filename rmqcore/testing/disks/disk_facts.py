@@ -17,7 +17,7 @@ UNLIKELY_S = 20e-6
 
 @dataclass(frozen=True)
 class DiskFacts:
-    """What was found.
+    """File system, mount point and sync time of a disk.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ class Change:
     data: bytes | None  # None: the file has the length `place` from now on
 
     def apply(self, content: bytearray) -> None:
-        """Make it, in a file that is as long as it has to be for that."""
+        """Apply an event."""
         if self.data is not None:
             content.extend(bytes(max(0, self.place + len(self.data) - len(content))))
             content[self.place : self.place + len(self.data)] = self.data
@@ -210,15 +210,15 @@ class Luck:
         self._names: dict[int, bool] = {}
 
     def hit(self) -> bool:
-        """Whether something is on disk."""
+        """Return True if something is on disk."""
         return self.share == 1 or self.random.random() < self.share
 
     def torn(self) -> bool:
-        """Whether a page was under way when the power went."""
+        """Return True if a page was being written when the power failed."""
         return 0 < self.share < 1 and self.random.random() < 0.3
 
     def name(self, at: int) -> bool:
-        """Whether the change of a name is on disk."""
+        """Return True if the change of a name is on disk."""
         if self.journal_end and 0 < self.share < 1:
             return at <= self.journal_end
         if at not in self._names:
@@ -282,7 +282,7 @@ class Disk:
         return found
 
     def apply(self, event: Event) -> None:
-        """Let an event happen."""
+        """Apply an event."""
         self.at += 1
         if event.kind in "WT":
             data = event.data if event.kind == "W" else None

@@ -134,7 +134,7 @@ class Watch:
 def lives(
     base: Path, rng: random.Random, *, hours: float, how: str, deletions: int = 0
 ) -> Counter[str]:
-    """Let a store live for some hours of its time; return what happened.
+    """Run a store for some hours of its own time; return what happened.
 
     On a busy machine it lives longer, up to `LONGEST` times, until `deletions` files of its log were deleted.
 

@@ -69,7 +69,7 @@ def test_a_log_whose_last_files_are_gone(tmp_path: Path) -> None:
     store, out = f"b={tmp_path / 'store'}", tmp_path / "out"
     grow(store, out)
     log.path(log.end).unlink()
-    with pytest.raises(WatermarkError, match=r"and the log ends at \d+: the log was cut"):
+    with pytest.raises(WatermarkError, match=r"but the log ends at \d+: the log was cut"):
         grow(store, out, failOnDataLoss=False)
     for file in (tmp_path / "store" / "commitlog").iterdir():
         file.unlink()
@@ -92,10 +92,10 @@ def test_a_store_under_another_name(tmp_path: Path) -> None:
     filled(tmp_path / "store", 30)
     out = tmp_path / "out"
     grow(f"b={tmp_path / 'store'}", out)
-    with pytest.raises(WatermarkError, match=f"give it as b={tmp_path / 'store'}"):
+    with pytest.raises(WatermarkError, match=f"use b={tmp_path / 'store'}"):
         grow(f"c={tmp_path / 'store'}", out)
     (tmp_path / "store").rename(tmp_path / "moved")
-    with pytest.raises(WatermarkError, match=f"give it as b={tmp_path / 'moved'}"):
+    with pytest.raises(WatermarkError, match=f"use b={tmp_path / 'moved'}"):
         grow(f"c={tmp_path / 'moved'}", out)
     assert grow(f"b={tmp_path / 'moved'}", out).rows == 0
 
@@ -150,11 +150,13 @@ def test_a_folder_with_other_things(tmp_path: Path) -> None:
     filled(tmp_path / "store", 5)
     store, out = f"b={tmp_path / 'store'}", tmp_path / "out"
     export_parquet(NO_SPARK, store, out)
-    with pytest.raises(TargetNotEmptyError, match="says not how far it has the log"):
+    with pytest.raises(
+        TargetNotEmptyError, match="without a record of how far the log was exported"
+    ):
         grow(store, out)
-    with pytest.raises(TargetNotEmptyError, match="is no table that export_table made"):
+    with pytest.raises(TargetNotEmptyError, match="is not a table of export_table"):
         table_files(out)
-    with pytest.raises(TargetNotEmptyError, match="says not how far"):
+    with pytest.raises(TargetNotEmptyError, match="without a record of how far"):
         compact(NO_SPARK, out)
     assert grow(store, out, overwrite=True).rows == 5
     assert rows_of(out) == rows_in(tmp_path / "store")
@@ -176,15 +178,15 @@ def test_a_folder_of_another_format(tmp_path: Path, format: str) -> None:
     store, out = f"b={tmp_path / 'store'}", tmp_path / "out"
     grow(store, out, format=format)
     for overwrite in (False, True):
-        with pytest.raises(TargetNotEmptyError, match="holds a Delta or Iceberg table"):
+        with pytest.raises(TargetNotEmptyError, match="has a Delta or Iceberg table"):
             grow(store, out, overwrite=overwrite)
-        with pytest.raises(TargetNotEmptyError, match="holds a Delta or Iceberg table"):
+        with pytest.raises(TargetNotEmptyError, match="has a Delta or Iceberg table"):
             export_parquet(NO_SPARK, store, out, overwrite=overwrite)
     with pytest.raises(TargetNotEmptyError, match=r"use DeltaTable\(\.\.\.\)\.optimize"):
         compact(NO_SPARK, out)
-    with pytest.raises(TargetNotEmptyError, match="table, and not empty: it holds"):
+    with pytest.raises(TargetNotEmptyError, match="table and not empty: it has"):
         grow(store, out, format="iceberg" if format == "delta" else "delta")
-    with pytest.raises(ValueError, match="columns are others"):
+    with pytest.raises(ValueError, match="columns differ from those"):
         grow(store, out, format=format, overwrite=True, body="none")
     assert rows_of(out, format) == rows_in(tmp_path / "store")
 
@@ -210,11 +212,11 @@ def test_options_that_differ_from_run_to_run(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(ValueError, match=name):
             grow(store, out, topics="Orders", **{name: value})
-    with pytest.raises(ValueError, match="startingOffsets: latest is another place"):
+    with pytest.raises(ValueError, match="startingOffsets: latest differs in every run"):
         grow(store, out, startingOffsets={"T": {"b": {"0": -1}}})
     with pytest.raises(ValueError, match="format 'orc'"):
         grow(store, out, format="orc")
-    with pytest.raises(ValueError, match="those of an Iceberg table"):
+    with pytest.raises(ValueError, match="only for Iceberg tables"):
         grow(store, out, identifier="a.b")
     with pytest.raises(ValueError, match=r"expected NAMESPACE\.NAME"):
         grow(store, out, format="iceberg", identifier="b")
@@ -249,13 +251,13 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"files": [{"place": "../x"}]}, "files are not those of a table"),
+        ({"files": [{"place": "../x"}]}, "its files are not those of a table"),
         ({"files": [{"place": "../x", "topic": "T", "day": 1, "rows": 1, "byte_count": 1, "bounds": {}}]}, "files are not those"),
-        ({"version": 9}, "no document of version 1"),
+        ({"version": 9}, "is not a version 1 document"),
         ({"commit": -1}, "expected two numbers"),
-        ({"watermarks": {"b": {"phy_offset": -1, "root": "/", "seal": None}}}, "is no watermark"),
-        ({"watermarks": {"b": 7}}, "is no watermark"),
-        ({"watermarks": {"b": {"phy_offset": 1, "root": "/", "seal": {"x": 1}}}}, "is no watermark"),
+        ({"watermarks": {"b": {"phy_offset": -1, "root": "/", "seal": None}}}, "is not a watermark"),
+        ({"watermarks": {"b": 7}}, "is not a watermark"),
+        ({"watermarks": {"b": {"phy_offset": 1, "root": "/", "seal": {"x": 1}}}}, "is not a watermark"),
     ],
 )  # fmt: skip
 def test_a_manifest_that_somebody_changed(
@@ -283,10 +285,10 @@ def test_a_delta_table_whose_document_is_gone(tmp_path: Path) -> None:
     with pytest.raises(StoreFormatError, match="was changed since it was written"):
         grow(store, out, format="delta")
     document.unlink()
-    with pytest.raises(StoreFormatError, match="is gone, which says how far"):
+    with pytest.raises(StoreFormatError, match="is missing, which records how far"):
         grow(store, out, format="delta")
     deltalake.write_deltalake(str(tmp_path / "theirs"), pa.table({"a": [1]}))
-    with pytest.raises(TargetNotEmptyError, match="that rmqcore did not make"):
+    with pytest.raises(TargetNotEmptyError, match="that rmqcore did not create"):
         grow(store, tmp_path / "theirs", format="delta")
 
 

@@ -109,7 +109,7 @@ def test_iceberg_in_a_catalog_of_the_caller(tmp_path: Path, in_process: None) ->
     with pytest.raises(TargetNotEmptyError, match=r"has logs\.orders at"):
         grow(store, tmp_path / "elsewhere", **given)
     catalog.create_table("logs.theirs", table.schema(), location=str(tmp_path / "theirs"))
-    with pytest.raises(TargetNotEmptyError, match="that rmqcore did not make"):
+    with pytest.raises(TargetNotEmptyError, match="that rmqcore did not create"):
         grow(store, tmp_path / "theirs", **given | {"identifier": "logs.theirs"})
     catalog.close()
 

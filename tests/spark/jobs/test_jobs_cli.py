@@ -163,7 +163,7 @@ def test_a_table_and_its_compaction(run: Any, tmp_path: Path) -> None:
     log.write(log.end, log.record()[:40])
     code, found, err = run("export-table", store, "-o", out)
     assert (code, found["rows"], found["unfinished"]) == (0, 0, ["b"])
-    assert "b: the log ends in what is no whole record" in err
+    assert "b: the log ends in an incomplete record" in err
     code, found, _ = run("compact", out)
     assert (code, found["rewritten"], found["written"], found["rows"]) == (0, 2, 1, 40)
     code, _, err = run("compact", tmp_path / "store")

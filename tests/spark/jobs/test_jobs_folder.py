@@ -72,7 +72,7 @@ def test_no_job_writes_into_the_store_that_it_reads(
     link = tmp_path / "link"
     link.symlink_to(store)
     for out in (store / place, link / place):
-        with pytest.raises(ValueError, match="lies in the store"):
+        with pytest.raises(ValueError, match="is inside the store"):
             job(store, out, overwrite)
     assert names(store) == before
 
@@ -89,7 +89,7 @@ def test_a_store_that_bears_the_name_of_a_part_is_not_replaced(tmp_path: Path, p
     store = BuiltStore(tmp_path / part).fill(20).write()
     before = names(tmp_path)
     for job in (queues, index):
-        with pytest.raises(ValueError, match="where the job writes"):
+        with pytest.raises(ValueError, match="is written by the job"):
             job(store, tmp_path, True)
     assert names(tmp_path) == before
 
@@ -104,7 +104,9 @@ def test_what_other_programs_do_in_the_folder_is_theirs(
     theirs.parent.mkdir(parents=True)
     theirs.write_text("x")
     for overwrite in (False, True):
-        with pytest.raises(TargetNotEmptyError, match="_temporary holds 0, which no job"):
+        with pytest.raises(
+            TargetNotEmptyError, match="_temporary has 0, which was not created by rmqcore"
+        ):
             job(store, tmp_path / "out", overwrite)
     assert theirs.read_text() == "x"
 

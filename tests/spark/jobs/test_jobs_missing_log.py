@@ -71,7 +71,7 @@ def test_the_tables_report_it(lacking: tuple[Path, int, int]) -> None:
         (LOG_MISSING, log_end, end)
     ]
     options = SourceOptions.parse({"path": str(root)})
-    with pytest.raises(DataLossError, match="knows a message at"):
+    with pytest.raises(DataLossError, match="names a message at"):
         MessagesRead(options, columns_of(options)).planned_parts()
     options = SourceOptions.parse({"path": str(root), "failOnDataLoss": "false"})
     with pytest.warns(UserWarning, match="no rows of CommitLog offsets"):

@@ -60,10 +60,12 @@ def test_paths_are_those_of_any_working_directory(given: dict[str, str], paths: 
 
 def test_options_that_a_table_cannot_have() -> None:
     with pytest.raises(
-        ValueError, match=r"topicspattern stands in TBLPROPERTIES.*: give it in OPTIONS"
+        ValueError, match=r"topicspattern has no effect in TBLPROPERTIES: move it to OPTIONS"
     ):
         options_of_new_table(HANDED_OVER | {"topicspattern": "x"})
-    with pytest.raises(ValueError, match=r"^option storage.secret_key: whoever may see") as caught:
+    with pytest.raises(
+        ValueError, match=r"^option storage.secret_key: every user who can see"
+    ) as caught:
         options_of_new_table(HANDED_OVER | {"option.storage.secret_key": "hush"})
     assert "hush" not in str(caught.value)
 
@@ -90,7 +92,7 @@ def test_another_path_is_read_without_the_options_of_the_table(given: dict[str, 
 
 def test_a_table_without_options_says_how_to_read_it() -> None:
     with pytest.raises(
-        ValueError, match=r"no path is given.*WITH \(path '...'\), or make a temporary view"
+        ValueError, match=r"path is missing.*WITH \(path '...'\), or create a temporary view"
     ):
         options_of_read({"topics": "x"}, spark_schema(MESSAGES))
 

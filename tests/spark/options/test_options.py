@@ -60,10 +60,10 @@ def test_case_of_a_name_does_not_count() -> None:
         ({"maxPartitionBytes": "0"}, "expected a number of bytes in 1"),
         ({"batchRows": "0"}, r"option batchRows: '0' is wrong, expected a whole number in 1\.\.16777216"),
         ({"minPartitions": "many"}, "option minPartitions: 'many' is wrong, expected a whole number"),
-        ({"failOnDataLoss": "yes"}, "option failOnDataLoss: 'yes' is wrong, expected true or false"),
+        ({"failOnDataLoss": "yes"}, "option failOnDataLoss: 'yes' is invalid, expected true or false"),
         ({"queueIds": "a,b"}, "option queueIds: 'a,b' is wrong, expected queue ids"),
         ({"queueIds": "-1"}, "expected queue ids"),
-        ({"topics": "[1]"}, "option topics: .* expected texts between commas, or a JSON list"),
+        ({"topics": "[1]"}, "option topics: .* expected texts separated by commas, or a JSON list"),
         ({"topicsPattern": "("}, r"option topicsPattern: '\(' is wrong, expected a regular expression"),
         ({"startingOffsets": "{}}"}, "option startingOffsets: .* expected earliest, latest, or JSON"),
         ({"endingOffsets": '{"t": {"b": {"0": -3}}}'}, "option endingOffsets"),
@@ -72,8 +72,8 @@ def test_case_of_a_name_does_not_count() -> None:
         ({"startingTimestamp": "today"}, r"option startingTimestamp: 'today' is wrong, expected milliseconds .*\+08:00"),
         ({"endingTimestamp": "2026-02-30"}, r"option endingTimestamp: '2026-02-30' is wrong, expected milliseconds "),
         ({"endingTimestamp": ""}, r"expected milliseconds since 1970, or "),
-        ({"table": "index", "topics": "a"}, "option topics has no meaning for table=index, only for messages"),
-        ({"table": "segments", "mode": "FAILFAST"}, "option mode has no meaning for table=segments"),
+        ({"table": "index", "topics": "a"}, "option topics does not apply to table=index, only to messages"),
+        ({"table": "segments", "mode": "FAILFAST"}, "option mode does not apply to table=segments"),
         ({"startingTimestamp": str(1 << 63)}, "expected milliseconds since 1970"),
         ({"endingTimestamp": str(-(1 << 63) - 1)}, "expected milliseconds since 1970"),
         ({"queueIds": "[0.5]"}, "expected queue ids"),
@@ -116,7 +116,7 @@ def test_lists_are_between_commas_or_json() -> None:
 @pytest.mark.parametrize("text", ["", "  ", ","])
 def test_a_text_without_a_word_is_no_filter_for_nothing(name: str, text: str) -> None:
     """``--topics "$TOPICS"`` with the variable not set read no row, and said nothing."""
-    with pytest.raises(ValueError, match=rf"option {name}: .* expected texts between commas"):
+    with pytest.raises(ValueError, match=rf"option {name}: .* expected texts separated by commas"):
         SourceOptions.parse({name: text})
     assert getattr(SourceOptions.parse({name: "[]"}), name) == ()
 
@@ -205,6 +205,6 @@ def test_a_datetime_without_a_zone(zone: str) -> None:
         assert texts_of({"startingTimestamp": naive}) == {"startingTimestamp": str(EIGHT_UTC)}
         return
     with pytest.raises(
-        ValueError, match=r"option startingTimestamp: .* has no time zone: give tzinfo"
+        ValueError, match=r"option startingTimestamp: .* has no time zone: pass tzinfo"
     ):
         texts_of({"startingTimestamp": naive})

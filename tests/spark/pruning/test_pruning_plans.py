@@ -215,7 +215,7 @@ def test_a_plan_that_cannot_be_seen(messages: DataFrame, monkeypatch: pytest.Mon
     from rmqcore.spark.pruning import frames
 
     other: Any = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
-    with pytest.warns(UserWarning, match="Spark Connect does not show its plans"):
+    with pytest.warns(UserWarning, match="Spark Connect does not expose its plans"):
         assert rmqcore.spark.optimize(other) is other
 
     def fails(frame: DataFrame) -> DataFrame:

@@ -106,7 +106,7 @@ def test_what_is_wrong_is_told_before_a_job_starts(
         build(spark, tmp_path, tmp_path / "out")
     with pytest.raises(ValueError, match="one store"):
         build(spark, f"{golden}/*/store", tmp_path / "out")
-    with pytest.raises(ValueError, match="reads all of a store"):
+    with pytest.raises(ValueError, match="reads the whole store"):
         build(spark, store, tmp_path / "out", startingPhyOffset=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
 

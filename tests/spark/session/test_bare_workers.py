@@ -96,9 +96,9 @@ def test_workers_without_packages(
     found = told(python, ways, golden / "basic" / "store", tmp_path)
     version = ".".join(map(str, sys.version_info[:3]))
     expected = (
-        f"ImportError: the Python of Spark's workers on {gethostname()} ({bare}, {version}) cannot import rmqcore, numpy, "
-        f"pyarrow. Install it there too ({bare} -m pip install 'rmqcore[spark]' on every node, or spark.archives), or let "
-        "spark.pyspark.python name a Python that has it"
+        f"ImportError: the Python of Spark's workers on {gethostname()} ({bare}, {version}) cannot "
+        f"import rmqcore, numpy, pyarrow. Install it there ({bare} -m pip install 'rmqcore[spark]' "
+        "on every node, or spark.archives), or let spark.pyspark.python name a Python that has it"
     )
     wanted = {way: ["SparkJobError", expected] for way in ways}
     if pyspark_version() < PUSH_FILTERS:

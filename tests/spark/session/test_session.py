@@ -68,7 +68,7 @@ def test_an_old_java_home_is_passed_over(alone: Path, monkeypatch: pytest.Monkey
 
 
 def test_no_java_is_an_error_that_says_what_to_install(alone: Path) -> None:
-    with pytest.raises(JavaMissingError, match="Java 17 or later; none was found") as caught:
+    with pytest.raises(JavaMissingError, match="Java 17 or later; no Java was found") as caught:
         java.set_java_home()
     assert "openjdk-17-jre-headless" in caught.value.hint
 
@@ -127,7 +127,7 @@ def test_a_session_that_runs_is_taken_with_a_warning_of_what_it_cannot_change(
         spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
         if has_pushdown:
             spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-        with pytest.warns(UserWarning, match=r"only when it starts: spark\.driver\.memory=7g$"):
+        with pytest.warns(UserWarning, match=r"only at its start: spark\.driver\.memory=7g$"):
             same = session(conf={"spark.driver.memory": "7g"})
         assert same is spark
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo", "the program's own"

@@ -76,7 +76,7 @@ def test_functions_raise_short_errors(spark: SparkSession, golden: Path) -> None
         "create temporary view bad using rmqstore "
         f"options (path '{store_of(golden, 'basic')}', queueIds 'x')"
     )
-    told = r"^ValueError: option queueIds: 'x' is wrong, expected queue ids between commas, such as 0,1,7$"
+    told = r"^ValueError: option queueIds: 'x' is wrong, expected queue ids separated by commas, such as 0,1,7$"
     with pytest.raises(SparkJobError, match=told) as caught:
         rmqcore.spark.sql(spark, query)
     assert caught.value.__suppress_context__, "Spark's page would be printed before it"

@@ -252,8 +252,8 @@ def test_a_row_that_makes_no_message(
         ("topic string, body string, properties map<string,int>", {}, "column properties: expected map<string,string>"),
         ("topic string, body string, keys array<int>", {}, "column keys: expected string or array<string>"),
         ("topic string, body string", {"column.key": "topic"}, "option column.key: expected one of topic"),
-        ("topic string, body string", {"column.keys": "id"}, "option column.keys: there is no column id; there are topic, body"),
-        ("topic string, body string", {"queueSelector": "hash"}, "hashColumn: there is no column keys"),
+        ("topic string, body string", {"column.keys": "id"}, "option column.keys: unknown column id; known are topic, body"),
+        ("topic string, body string", {"queueSelector": "hash"}, "hashColumn: unknown column keys"),
         ("topic string, body string", {"queueSelector": "column"}, "queueSelector=column: expected a column queue_id"),
         ("topic string, body string, k array<string>", {"queueSelector": "hash", "hashColumn": "k"}, "column k: expected"),
         ("topic string, body string, BODY string", {}, "two columns have the same name"),
@@ -276,15 +276,15 @@ def test_a_column_of_nothing_but_null_counts_as_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"path": "out", "queue": "3"}, "a write has no option queue; did you mean queues"),
+        ({"path": "out", "queue": "3"}, "unknown option queue of a write; did you mean queues"),
         ({"path": "out", "topics": "a"}, "did you mean topic"),
         (
             {"path": "out", "zzz": "a"},
-            "a write has no option zzz; docs/spark.md#writing-stores lists all",
+            "unknown option zzz of a write; docs/spark.md#writing-stores lists all options",
         ),
         ({"path": "out", "queues": "0"}, "option queues: '0' is wrong"),
         ({"path": "out", "queueSelector": "random"}, "expected one of column, hash, roundRobin"),
-        ({}, "no path is given"),
+        ({}, "path is missing"),
     ],
 )
 def test_options_that_are_wrong(options: dict[str, str], told: str) -> None:

@@ -228,7 +228,7 @@ def test_stores_and_foreign_folders_are_left_alone(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with rmqcore.open(store, services=False):
         pass
-    with pytest.raises(TargetNotEmptyError, match="lies in a store"):
+    with pytest.raises(TargetNotEmptyError, match="is inside a store"):
         SinkWrite(store / "new" / "out", SCHEMA)
     assert not (store / "new").exists()
     foreign = tmp_path / "foreign"
@@ -236,7 +236,7 @@ def test_stores_and_foreign_folders_are_left_alone(tmp_path: Path) -> None:
     (foreign / "report.txt").write_text("mine")
     for path, message in (
         (store, "is a store"),
-        (foreign, "holds report.txt, and is not a folder"),
+        (foreign, "has report.txt, and is not a directory"),
     ):
         before = sorted(path.rglob("*"))
         with pytest.raises(TargetNotEmptyError, match=message):
@@ -263,9 +263,9 @@ def test_a_broken_manifest_changes_nothing(tmp_path: Path, text: str) -> None:
     sink = SinkWrite(out, SCHEMA)
     message = sink.task(orders(2))
     (out / MANIFEST).write_text(text)
-    with pytest.raises(StoreFormatError, match="is no manifest"):
+    with pytest.raises(StoreFormatError, match="is not a version 1 manifest"):
         sink.commit([message])
-    with pytest.raises(StoreFormatError, match="is no manifest"):
+    with pytest.raises(StoreFormatError, match="is not a version 1 manifest"):
         find_stores(out)
     (out / MANIFEST).unlink()
     with pytest.raises(StoreFormatError, match="is gone"):
@@ -280,7 +280,7 @@ def test_a_store_that_is_not_here_is_said(tmp_path: Path) -> None:
     sink = SinkWrite(tmp_path / "out", SCHEMA)
     message = sink.task(orders(2))
     object.__setattr__(message, "attempt", "0" * 32)
-    with pytest.raises(StoreError, match="must be one folder for driver and workers"):
+    with pytest.raises(StoreError, match="the driver and all workers must share"):
         sink.commit([message])
     assert bodies(tmp_path / "out") == []
 

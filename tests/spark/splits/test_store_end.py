@@ -379,9 +379,9 @@ def test_a_table_reads_by_the_pins_of_another(tmp_path: Path) -> None:
     after = {name: len(read_table(every, table=name, pins=pins)) for name in tables}
     assert after == {"messages": 70, "corrupt": 0, "segments": files}
     shutil.rmtree(tmp_path / "a")
-    with pytest.raises(DataLossError, match="its store is gone"):
+    with pytest.raises(DataLossError, match="its store was deleted"):
         table_of(every, pins=pins)
-    with pytest.warns(UserWarning, match="its store is gone"):
+    with pytest.warns(UserWarning, match="its store was deleted"):
         assert table_of(every, pins=pins, failOnDataLoss=False).parts() == []
 
 

@@ -59,7 +59,7 @@ def test_a_source_that_another_python_has_found_is_told() -> None:
     """Spark runs a source that it has found with the Python that found it, in the workers too, whatever they are to have."""
     with pytest.warns(
         UserWarning,
-        match=r"with jupyter, and will run jupyter in the workers too, not ./env/bin/python",
+        match=r"with jupyter, and will also run jupyter in the workers, not ./env/bin/python",
     ):
         rmqcore.spark.register(session_that_knows_the_source("jupyter", "./env/bin/python"))
 

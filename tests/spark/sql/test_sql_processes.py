@@ -76,7 +76,10 @@ def test_spark_connect(golden: Path, tmp_path: Path) -> None:
         "read": 658,
         "table": 658,
         "warnings": [
-            "the frame is not optimized: Spark Connect does not show its plans. Name the columns that it needs"
+            (
+                "the frame is not optimized: Spark Connect does not expose its plans. Name the "
+                "columns that it needs"
+            )
         ],
         "damage": ["crc"],
         "export": 2000,

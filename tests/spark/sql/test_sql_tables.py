@@ -103,7 +103,7 @@ def test_a_table_is_read_by_what_a_query_needs(sql: Sql, topic_a: int) -> None:
 def test_a_table_with_columns_of_its_own_says_how_to_read_it(sql: Sql) -> None:
     sql("CREATE TABLE t (topic STRING, body BINARY) USING rmqstore OPTIONS (path '$BASIC')")
     with pytest.raises(
-        Exception, match=r"no path is given.*WITH \(path '...'\), or make a temporary view"
+        Exception, match=r"path is missing.*WITH \(path '...'\), or create a temporary view"
     ):
         sql("SELECT count(*) FROM t")
     assert sql("SELECT count(*) FROM t WITH (path '$BASIC')") == [(2000,)]
@@ -111,7 +111,7 @@ def test_a_table_with_columns_of_its_own_says_how_to_read_it(sql: Sql) -> None:
     assert (
         sql.catalog_type("managed") == "MANAGED"
     )  # an empty folder in the warehouse, which goes with it
-    with pytest.raises(Exception, match="no path is given"):
+    with pytest.raises(Exception, match="path is missing"):
         sql("SELECT * FROM managed")
 
 
@@ -122,7 +122,7 @@ def test_a_folder_is_written_by_insert_with_its_path(
         "CREATE TABLE src USING rmqstore OPTIONS (path '$BASIC', topics 'TopicBasicA', columns 'topic,body')"
     )
     sql("CREATE TABLE t (topic STRING, body BINARY) USING rmqstore")
-    refused = r"no path is given.*INSERT INTO t WITH \(path '...'\)"
+    refused = r"path is missing.*INSERT INTO t WITH \(path '...'\)"
     with pytest.raises(Exception, match=refused):
         sql("INSERT INTO src SELECT * FROM src")
     with pytest.raises(Exception, match=refused):
@@ -132,7 +132,9 @@ def test_a_folder_is_written_by_insert_with_its_path(
     small = ", ".join(f"{name} '{value}'" for name, value in SMALL.items())
     sql(f"INSERT INTO t WITH ({out}, {small}) SELECT * FROM src")
     assert sql(f"SELECT count(*) FROM t WITH ({out})") == [(topic_a,)]
-    with pytest.raises(Exception, match="is a store: a write makes stores in a folder of its own"):
+    with pytest.raises(
+        Exception, match="is a store: a write creates new stores in a separate directory"
+    ):
         sql("INSERT OVERWRITE t WITH (path '$DELAY') SELECT * FROM src")
 
 
@@ -140,8 +142,8 @@ def test_a_folder_is_written_by_insert_with_its_path(
     ("statement", "message"),
     [
         ("OPTIONS (path '$BASIC', topic 'x')", "there is no option topic; did you mean topics"),
-        ("OPTIONS (path 's3://b', `storage.secret_key` 'hush')", "whoever may see a table"),
-        ("", "no path is given"),
+        ("OPTIONS (path 's3://b', `storage.secret_key` 'hush')", "every user who can see a table"),
+        ("", "path is missing"),
     ],
     ids=["option", "secret", "nothing"],
 )  # fmt: skip

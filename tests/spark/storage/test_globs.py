@@ -86,7 +86,7 @@ def test_a_path_that_exists_is_no_glob(tmp_path: Path) -> None:
 
 
 def test_braces_that_stand_for_too_much() -> None:
-    with pytest.raises(ValueError, match="stand for more than 10000 patterns"):
+    with pytest.raises(ValueError, match="expand to more than 10000 patterns"):
         find_stores("/x/" + "{a,b}" * 14)
     with pytest.raises(ValueError, match="nested more than 50 deep"):
         find_stores("/x/" + "{" * 99 + "}" * 99)
@@ -128,13 +128,16 @@ def test_what_fits_a_glob_and_is_no_store_is_told(tmp_path: Path) -> None:
     for name in ("lost+found", "empty1", "empty2", "empty3"):
         (tmp_path / name).mkdir()
     told = (
-        rf"{tmp_path}/\* stands for 2 stores; 4 other paths that fit are not read: {tmp_path}/empty1 holds no commitlog/.*; "
+        rf"{tmp_path}/\* matches 2 stores; 4 other matching paths are not read: {tmp_path}/empty1 has no commitlog/.*; "
         rf"{tmp_path}/empty2 .*; {tmp_path}/empty3 [^;]*; \.\.\.$"
     )
     with pytest.warns(NoStoreWarning, match=told):
         assert roots(f"{tmp_path}/*") == [f"{tmp_path}/broker-a", f"{tmp_path}/broker-b"]
     (tmp_path / "file").write_text("")
-    told = f"stands for 1 stores; 2 other .* {tmp_path}/nowhere does not exist; {tmp_path}/file is no directory$"
+    told = (
+        f"matches 1 stores; 2 other .* {tmp_path}/nowhere does not exist; {tmp_path}/file is not a "
+        "directory$"
+    )
     with pytest.warns(NoStoreWarning, match=told):
         assert roots(f"{tmp_path}/{{broker-a,nowhere,file}}") == [f"{tmp_path}/broker-a"]
 
@@ -146,8 +149,8 @@ def test_a_link_to_a_store_that_the_glob_meets_too(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(tmp_path / "broker-a")
     both = [f"{tmp_path}/broker-a/store", f"{tmp_path}/broker-b/store"]
     told = (
-        rf"{tmp_path}/\*/store meets 2 stores under a second name, which are read once: "
-        rf"{tmp_path}/a-first/store leads to {tmp_path}/broker-a/store; {tmp_path}/current/store leads to "
+        rf"{tmp_path}/\*/store matches 2 stores under a second name, which are read once: "
+        rf"{tmp_path}/a-first/store points to {tmp_path}/broker-a/store; {tmp_path}/current/store points to "
     )
     with pytest.warns(NoStoreWarning, match=told):
         found = find_stores(f"{tmp_path}/*/store")
@@ -163,7 +166,7 @@ def test_several_links_to_a_store_that_no_wildcard_meets(tmp_path: Path) -> None
     (tmp_path / "names").mkdir()
     for name in ("x", "y"):
         (tmp_path / "names" / name).symlink_to(tmp_path / "disk" / "a")
-    with pytest.warns(NoStoreWarning, match="meets 1 stores under a second name"):
+    with pytest.warns(NoStoreWarning, match="matches 1 stores under a second name"):
         assert roots(f"{tmp_path}/names/*") == [f"{tmp_path}/names/x"]
 
 
@@ -180,14 +183,14 @@ def test_a_store_that_is_named_twice_is_refused(given: str, tmp_path: Path) -> N
 def test_a_path_without_wildcards_must_be_a_store(tmp_path: Path) -> None:
     made(tmp_path / "broker-a")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NotAStoreError, match="empty holds no commitlog/"):
+    with pytest.raises(NotAStoreError, match="empty has no commitlog/"):
         find_stores(f"{tmp_path}/broker-*,{tmp_path}/empty")
 
 
 def test_a_glob_without_any_store(tmp_path: Path) -> None:
     for name in "abcd":
         (tmp_path / name).mkdir()
-    told = rf"{tmp_path}/\* stands for no store. Of 4 paths that fit: {tmp_path}/a holds no .*; {tmp_path}/b .*; \.\.\.$"
+    told = rf"{tmp_path}/\* matches no store. 4 paths match but are not stores: {tmp_path}/a has no .*; {tmp_path}/b .*; \.\.\.$"
     with pytest.raises(NotAStoreError, match=told):
         find_stores(f"{tmp_path}/*")
 
@@ -198,5 +201,5 @@ def test_the_command_line_tells_it_once(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "b").mkdir()
     RunOptions().source_options([f"{tmp_path}/*"])
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"Warning: {tmp_path}/* stands for 1 stores; 1 other paths that fit ")
+    assert line.startswith(f"Warning: {tmp_path}/* matches 1 stores; 1 other matching paths ")
     assert roots(f"{tmp_path}/*") == [f"{tmp_path}/a"], "a warning would be an error here"

@@ -97,7 +97,7 @@ def test_globs_and_names(server: S3Server, golden: Path) -> None:
     roots = {broker: f"s3://{BUCKET}/cluster/{broker}/store" for broker in ("broker-a", "broker-b")}
     for glob in ("cluster/*/store", "cluster/broker-?/store", "clust*/*"):
         if glob == "clust*/*":
-            with pytest.raises(NotAStoreError, match="but 1 of its directories do"):
+            with pytest.raises(NotAStoreError, match="but 1 of its directories have"):
                 find_stores(f"s3://{BUCKET}/{glob}", server.storage)
             continue
         found = find_stores(f"s3://{BUCKET}/{glob}", server.storage)
@@ -141,7 +141,7 @@ def test_no_such_store(server: S3Server, golden: Path) -> None:
     with pytest.raises(FileNotFoundError, match=f"s3://{BUCKET}/nowhere"):
         find_stores(f"s3://{BUCKET}/nowhere", server.storage)
     with pytest.raises(
-        NotAStoreError, match=rf"1 of its directories do \(a\): give s3://{BUCKET}/several/\*"
+        NotAStoreError, match=rf"1 of its directories have \(a\): use s3://{BUCKET}/several/\*"
     ):
         find_stores(f"s3://{BUCKET}/several", server.storage)
     with pytest.raises(
@@ -208,9 +208,9 @@ def test_a_file_that_is_cut_after_the_plan(server: S3Server, big: Path, tmp_path
     [
         (
             {"acess_key": "x"},
-            r"storage\.acess_key is no option of s3://: did you mean storage\.access_key\?",
+            r"storage\.acess_key is not an option of s3://: did you mean storage\.access_key\?",
         ),
-        ({"anonymous": "perhaps"}, r"storage\.anonymous cannot be read as its type: true or false"),
+        ({"anonymous": "perhaps"}, r"storage\.anonymous has the wrong type: true or false"),
         ({"filesystem": "boto"}, "only fsspec"),
     ],
     ids=lambda value: str(value)[:20],

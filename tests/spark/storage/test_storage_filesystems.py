@@ -115,10 +115,10 @@ def test_uris(uri: str, base: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("s3:///a", "names no bucket"),
+        ("s3:///a", "lacks the bucket"),
         ("abfs://box:hush@account/a", "not in the URI"),
         ("s3://bucket/a?nope=1", r"storage\.nope is no option"),
-        ("1://hush", "is no URI"),
+        ("1://hush", "is not a URI"),
     ],
 )
 def test_uris_that_cannot_be(uri: str, message: str) -> None:

@@ -131,7 +131,7 @@ def test_lists_and_names(tmp_path: Path) -> None:
 def test_no_such_path(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         find_stores(str(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError, match=r"nothing fits the pattern.*\*/store"):
+    with pytest.raises(FileNotFoundError, match=r"nothing matches the pattern.*\*/store"):
         find_stores(f"{tmp_path}/*/store")
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
@@ -141,7 +141,7 @@ def test_no_such_path(tmp_path: Path) -> None:
 
 
 def test_no_store_in_there(tmp_path: Path) -> None:
-    with pytest.raises(NotAStoreError, match="holds no commitlog/") as caught:
+    with pytest.raises(NotAStoreError, match="has no commitlog/") as caught:
         find_stores(str(tmp_path))
     assert "give" not in str(caught.value)
 
@@ -149,7 +149,7 @@ def test_no_store_in_there(tmp_path: Path) -> None:
 def test_a_directory_of_stores_is_told_as_such(tmp_path: Path) -> None:
     made(*(tmp_path / name for name in "abcd"))
     (tmp_path / "lost+found").mkdir()
-    with pytest.raises(NotAStoreError, match=r"4 of its directories do \(a, b, c, ...\).*/\*$"):
+    with pytest.raises(NotAStoreError, match=r"4 of its directories have \(a, b, c, ...\).*/\*$"):
         find_stores(str(tmp_path))
 
 
@@ -162,7 +162,7 @@ def test_one_store_twice(tmp_path: Path) -> None:
 
 def test_storage_options_without_a_remote_path(tmp_path: Path) -> None:
     made(tmp_path / "a")
-    with pytest.raises(ValueError, match=r"storage\.region has no meaning"):
+    with pytest.raises(ValueError, match=r"storage\.region does not apply"):
         find_stores(str(tmp_path / "a"), {"region": "eu-1"})
 
 

@@ -97,7 +97,7 @@ def test_every_set_of_paths_has_different_names(paths: set[str]) -> None:
 
 def test_two_stores_of_one_name(tmp_path: Path) -> None:
     made(tmp_path / "a" / "store", tmp_path / "b" / "store")
-    with pytest.raises(ValueError, match=r"two stores are named x.*broker-a=/data/a/store"):
+    with pytest.raises(ValueError, match=r"two stores have the name x.*broker-a=/data/a/store"):
         find_stores([f"x={tmp_path}/a/store", f"x={tmp_path}/b/store"])
-    with pytest.raises(ValueError, match=r"two stores are named x"):
+    with pytest.raises(ValueError, match=r"two stores have the name x"):
         find_stores(f"x={tmp_path}/*/store")

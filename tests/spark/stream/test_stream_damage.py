@@ -250,7 +250,7 @@ def test_a_stream_that_waits_says_so_once(
         f"store broker-a: the stream waits at damage in the newest file, commitlog/{0:020}@{starts[10]}: record, "
         f"{starts[11] - starts[10]} bytes: MAGIC is 0xFFFFFFFF"
     )
-    assert f"the log goes on behind it, at CommitLog offset {starts[11]}." in said
+    assert f"the log continues behind it, at CommitLog offset {starts[11]}." in said
     (row,) = read_table(log.root, table="corrupt")
     assert (row["kind"], row["start_phy_offset"], row["end_phy_offset"]) == (
         "record",
@@ -286,7 +286,8 @@ def test_a_stream_that_skips_says_so(
     stream.drain(records=12)
     assert offsets(stream.rows) == batch(log)
     assert [re.sub(r" commitlog/.*", "", text) for text in caplog.messages] == [
-        f"store broker-a: the stream goes past damage in the newest file, 1 ranges with {size} bytes, the first"
+        f"store broker-a: the stream skips damage in the newest file, 1 ranges with {size} bytes, "
+        "the first"
         for size in (starts[11] - starts[10], starts[21] - starts[20])
     ]
 

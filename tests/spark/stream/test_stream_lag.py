@@ -83,7 +83,7 @@ def test_what_is_no_progress_of_one_stream(log: LiveLog) -> None:
     ours = progress_of(None, {"broker-a": 0})
     twice = {"sources": [ours["sources"][1]] * 2}
     log.append()
-    with pytest.raises(ValueError, match="expected one source from rmqstore, found 2 among the 2"):
+    with pytest.raises(ValueError, match="expected one rmqstore source, found 2 among the 2"):
         stream_lag(twice, log.root)
     assert len(stream_lag(twice, log.root, source=1)) == 1
     with pytest.raises(ValueError, match="found 1 among the 2"):

@@ -128,7 +128,7 @@ def test_a_place_where_the_stream_waits_is_said_once(
             stream.batch()
     (said,) = caplog.messages
     assert said.startswith(
-        f"store broker-a: what lies at CommitLog offset {log.end} is no whole record"
+        f"store broker-a: the record at CommitLog offset {log.end} is incomplete"
     )
 
 
@@ -390,7 +390,7 @@ def test_a_store_that_disappears(tmp_path: Path, log: LiveLog) -> None:
     stream.drain()
     shutil.move(other.root, tmp_path / "elsewhere")
     log.append()
-    with pytest.raises(DataLossError, match=r"store broker-b: .*the store is not there any more"):
+    with pytest.raises(DataLossError, match=r"store broker-b: .*the store was deleted"):
         stream.batch()
     stream.rules = TOLERANT
     stream.restart()
@@ -480,5 +480,5 @@ def test_a_task_that_sees_less_than_the_planner_fails(log: LiveLog) -> None:
     start, end = stream.at, stream.follower.latest(stream.at, Allowance())
     last = read_all(log)[-1]
     log.write(last, bytes(log.end - last))
-    with pytest.raises(DataLossError, match=f"went on to {log.end} when the batch was planned"):
+    with pytest.raises(DataLossError, match=f"extended to {log.end} when the batch was planned"):
         stream.read(start, end)

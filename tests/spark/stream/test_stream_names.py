@@ -96,13 +96,16 @@ def test_another_store_of_the_name_is_refused(log: LiveLog) -> None:
     other = LiveLog(log.root.parents[2] / "h2" / "mq" / "store")
     for _ in range(5):
         other.append()
-    told = f"the store mq at {log.root}, which is not read now; {other.root} has that name now: give mq={other.root} if"
+    told = (
+        f"the store mq at {log.root}, which is not read now, but {other.root} has that name: use "
+        f"mq={other.root} if"
+    )
     for strict in (True, False):
         with pytest.raises(ValueError, match=told):
             stream(other.root, failOnDataLoss=strict).latest(start, Allowance())
     _, found = batch(stream(f"mq={other.root}"), start)
     assert [at for _, at in found] == [3, 4], "the user says that it is the same store"
-    with pytest.raises(DataLossError, match="the store is not there any more"):
+    with pytest.raises(DataLossError, match="the store was deleted"):
         stream(f"other={other.root}").latest(start, Allowance())
 
 
@@ -113,12 +116,12 @@ def test_names_that_may_mean_several_stores_are_refused(tmp_path: Path) -> None:
     read = stream([str(log.root) for log in logs])
     with pytest.raises(
         ValueError,
-        match=r"the store store, which may be .*/a/store or .*/b/store: give names, as in store=",
+        match=r"the store store, which could be .*/a/store or .*/b/store: name it, as in store=",
     ):
         read.latest({"v": 1, "stores": {"store": 0}}, Allowance())
     with pytest.raises(
         ValueError,
-        match=r"has a and store, and both may mean the store a at .*/a/store: give names",
+        match=r"has a and store, and either could be the store a at .*/a/store: name the stores",
     ):
         stream(logs[0].root).latest({"v": 1, "stores": {"a": 0, "store": 0}}, Allowance())
 

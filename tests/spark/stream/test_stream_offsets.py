@@ -38,7 +38,7 @@ def test_the_text_in_a_checkpoint_stays_as_it_is() -> None:
     [{}, {"v": 2, "stores": {}}, {"v": 1}, {"v": 1, "stores": [1]}, {"stores": {"a": 1}}],
 )
 def test_anything_else_is_refused(offset: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="a stream offset of version 1 was expected, found"):
+    with pytest.raises(ValueError, match="expected a stream offset of version 1, found"):
         StreamOffset.parse(offset)
 
 

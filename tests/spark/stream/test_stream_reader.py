@@ -235,7 +235,7 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
 )
 def test_a_start_of_a_store_that_is_not_there(log: LiveLog, given: dict[str, Any]) -> None:
     """With a schema of the user's own nobody looked at the names: a misspelt name began the stream at its first record."""
-    with pytest.raises(ValueError, match="names the store broker-b, the path gives broker-a"):
+    with pytest.raises(ValueError, match="names the store broker-b, but path has broker-a"):
         reader(log.root, **given).initialOffset()
 
 
@@ -256,5 +256,5 @@ def test_limits_before_pyspark_4_2_are_refused(given: dict[str, str]) -> None:
     ],
 )
 def test_a_stream_has_no_end(given: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=f"option {next(iter(given))} has no meaning for a stream"):
+    with pytest.raises(ValueError, match=f"option {next(iter(given))} does not apply to a stream"):
         check_stream_options(SourceOptions.parse(given))

@@ -86,7 +86,7 @@ def test_a_replaced_store_whose_records_begin_at_the_same_places(
     fill(root, 5000, 5400)
     if restarted:
         stream.restart()
-    with pytest.raises(DataLossError, match=r"are not those that were read.*replaced"):
+    with pytest.raises(DataLossError, match=r"changed since they were read.*replaced"):
         stream.batch()
 
 

@@ -104,7 +104,7 @@ def test_several_stores_at_once(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"endingTimestamp": 5}, "option endingTimestamp has no meaning for a stream"),
+        ({"endingTimestamp": 5}, "option endingTimestamp does not apply to a stream"),
         ({"table": "segments"}, "a stream reads table=messages, not table=segments"),
         ({"maxRecordPerTrigger": 5}, "did you mean maxRecordsPerTrigger"),
         (
@@ -149,7 +149,7 @@ def test_available_now_at_damage_in_the_newest_file(
         run(log.root, maxRecordsPerTrigger=20, onDamage="fail")
     with pytest.raises(Exception, match=place) as caught:
         run(log.root, maxRecordsPerTrigger=20)
-    assert f"the log goes on behind the damage, at CommitLog offset {behind}" in str(caught.value)  # fmt: skip
+    assert f"the log continues behind the damage, at CommitLog offset {behind}" in str(caught.value)  # fmt: skip
     assert "onDamage=skip" in str(caught.value)
     assert stored(spark, tmp_path) == list(range(45))
     # From the same checkpoint.
@@ -162,7 +162,7 @@ def test_once_at_damage_in_the_newest_file(log: LiveLog, run: Run) -> None:
     """Each night's query stood before the damage, and ended with success."""
     damage_the_newest_file(log)
     assert run(log.root, once=True) == [45]
-    with pytest.raises(Exception, match="the log goes on behind the damage"):
+    with pytest.raises(Exception, match="the log continues behind the damage"):
         run(log.root, once=True)
 
 
@@ -232,6 +232,6 @@ def test_a_replaced_store_whose_records_begin_at_the_same_places(log: LiveLog, r
     other = LiveLog(log.root)
     for _ in range(90):
         other.append(tags="TagB")
-    with pytest.raises(Exception, match=r"are not those that were read: the log was cut"):
+    with pytest.raises(Exception, match=r"changed since they were read: the log was cut"):
         run(log.root)
     assert sum(run(log.root, failOnDataLoss=False)) == 30

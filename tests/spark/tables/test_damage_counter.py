@@ -138,18 +138,18 @@ def test_very_many_ranges_are_one(monkeypatch: pytest.MonkeyPatch, counter: Dama
 def test_wrong_folders(hurt: Path, tmp_path: Path, counter: DamageCounter) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    with pytest.raises(TargetNotEmptyError, match="begins with an empty folder"):
+    with pytest.raises(TargetNotEmptyError, match="needs an empty directory"):
         DamageCounter(tmp_path / "full")
     with pytest.raises(ValueError, match="have mounted"):
         DamageCounter("s3://bucket/damage")
-    with pytest.raises(ValueError, match="lies in the store"):
+    with pytest.raises(ValueError, match="is inside the store"):
         table_of(hurt, damageFolder=str(hurt / "damage"))
-    with pytest.raises(StoreError, match="driver and workers must share it"):
+    with pytest.raises(StoreError, match="the driver and all workers must share it"):
         read_table(hurt, damageFolder=str(tmp_path / "elsewhere"))
-    with pytest.raises(ValueError, match="no meaning for a job"):
+    with pytest.raises(ValueError, match=r"only applies to rmqcore\.spark\.read"):
         JobSource.open(hurt, {"damageFolder": counter.folder})
     Path(counter.folder, "x.damage.json").write_text("{}")
-    with pytest.raises(StoreFormatError, match=r"x\.damage\.json is not what a task has noted"):
+    with pytest.raises(StoreFormatError, match=r"x\.damage\.json was not written by a task"):
         counter.totals()
 
 

@@ -336,7 +336,7 @@ def test_a_missing_library_fails_the_query(
 ) -> None:
     """On executors without rmqcore[compress] every LZ4 message had a null body, or was left out, in silence."""
     monkeypatch.setitem(sys.modules, "lz4.frame", None)
-    lacks = r"commitlog/.*@\d+: LZ4 bodies need the extra"
+    lacks = r"commitlog/.*@\d+: LZ4 bodies need an extra"
     with pytest.raises(CompressionLibraryError, match=lacks):
         read(store_of(golden, "compressed"), columns="body", decompressBody="true", mode=mode)
 

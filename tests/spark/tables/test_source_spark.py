@@ -251,8 +251,8 @@ def test_the_way_for_pyspark_3_5(spark: SparkSession, golden: Path, table: str) 
         ({"table": "x"}, "ValueError: option table: 'x' is wrong, expected one of messages"),
         ({"columns": "x"}, "ValueError: table messages has no column x; it has topic"),
         ({"path": "/nowhere"}, "No such file or directory: '/nowhere'"),
-        ({"path": "GOLDEN"}, "holds no commitlog/"),
-        ({"startingOffsets": '{"t": {"x": {"0": 1}}}'}, "names the store x, the path gives basic"),
+        ({"path": "GOLDEN"}, "has no commitlog/"),
+        ({"startingOffsets": '{"t": {"x": {"0": 1}}}'}, "names the store x, but path has basic"),
     ],
     ids=str,
 )  # fmt: skip
@@ -279,10 +279,13 @@ def test_wrong_options(
     ("schema", "message"),
     [
         ("topic string, quue_id int", "table messages has no column quue_id; did you mean queue_id?"),
-        ("topic string, queue_id bigint", "column queue_id is int, the schema says bigint"),
-        ("topic int, body string", "column topic is string, the schema says int; column body is binary, the schema says string"),
+        ("topic string, queue_id bigint", "column queue_id is int, but the schema has bigint"),
+        ("topic int, body string", (
+            "column topic is string, but the schema has int; column body is binary, but the "
+            "schema has string"
+        )),
         ("topic string NOT NULL", "column topic is NOT NULL in the schema"),
-        ("store_timestamp timestamp_ntz", "column store_timestamp is timestamp, the schema says timestamp_ntz"),
+        ("store_timestamp timestamp_ntz", "column store_timestamp is timestamp, but the schema has timestamp_ntz"),
     ],
     ids=str,
 )  # fmt: skip
@@ -356,7 +359,7 @@ def test_a_worker_without_the_package_says_so(golden: Path, way: str) -> None:
         )
     told = error.strip().splitlines()[-1]
     assert told.startswith(f"ImportError: the Python of Spark's workers on {gethostname()} (")
-    assert "cannot import rmqcore. Install it there too" in told
+    assert "cannot import rmqcore. Install it there" in told
 
 
 def test_workers_freeze_what_they_have_loaded(spark: SparkSession, golden: Path) -> None:

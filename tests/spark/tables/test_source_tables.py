@@ -375,15 +375,15 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"startingPhyOffset": '{"x": 1}'}, "option startingPhyOffset names the store x, the path gives basic"),
+        ({"startingPhyOffset": '{"x": 1}'}, "option startingPhyOffset names the store x, but path has basic"),
         ({"endingPhyOffset": '{"x": 1}'}, "option endingPhyOffset names the store x"),
         ({"startingOffsets": '{"t": {"x": {"0": 1}}}'}, "option startingOffsets names the store x"),
-        ({"startingOffsets": "latest"}, "option startingOffsets: 'latest' leaves nothing to read"),
-        ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest' leaves nothing to read"),
+        ({"startingOffsets": "latest"}, "option startingOffsets: 'latest' matches nothing in a batch read"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest' matches nothing in a batch read"),
         ({"columns": "topic,quue_id"}, "table messages has no column quue_id; did you mean queue_id?"),
-        ({"columns": "topic,topic"}, "column topic is asked for twice"),
-        ({"columns": ","}, "no columns are asked for"),
-        ({"columns": "properties", "properties": "none"}, "column properties is asked for, but the option properties is none"),
+        ({"columns": "topic,topic"}, "column topic is repeated"),
+        ({"columns": ","}, "the list of columns is empty"),
+        ({"columns": "properties", "properties": "none"}, "column properties was requested, but the option properties is none"),
         ({"columns": "body", "table": "queues"}, "table queues has no column body; it has broker, topic"),
     ],
     ids=str,
@@ -396,11 +396,11 @@ def test_wrong_options_with_a_store(golden: Path, options: dict[str, str], messa
 def test_wrong_paths(golden: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         table_of(tmp_path / "nowhere")
-    with pytest.raises(NotAStoreError, match="holds no commitlog/"):
+    with pytest.raises(NotAStoreError, match="has no commitlog/"):
         table_of(tmp_path)
-    with pytest.raises(ValueError, match="two stores are named a:"):
+    with pytest.raises(ValueError, match="two stores have the name a:"):
         table_of([Path(f"a={store_of(golden, case)}") for case in ("basic", "delay")])
-    with pytest.raises(ValueError, match="no path is given"):
+    with pytest.raises(ValueError, match="path is missing"):
         table_of([])
 
 

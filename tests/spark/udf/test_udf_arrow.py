@@ -167,7 +167,7 @@ def test_a_missing_library_is_no_null(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_column_of_another_type_is_named(column: Any) -> None:
     """``rmq_body_crc(queue_id)`` failed with the words that Arrow has no function cast_binary for int32."""
     with pytest.raises(
-        TypeError, match=r"a column of binary or string is expected, not of (int64|struct|list)"
+        TypeError, match=r"expected a binary or string column, got (int64|struct|list)"
     ):
         udf_arrow.body_crc(column)
 

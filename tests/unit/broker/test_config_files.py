@@ -71,7 +71,7 @@ def test_a_file_that_cannot_be_read_falls_back_and_says_so(at: Files, text: str)
     assert at.files.load(NAME) == {"a": 1}
     (problem,) = at.files.problems
     assert str(at.path()) in problem
-    assert f"{NAME}.bak was read instead" in problem
+    assert f"read {NAME}.bak instead" in problem
 
 
 def test_a_missing_file_falls_back_and_says_so(at: Files) -> None:
@@ -85,7 +85,7 @@ def test_what_is_lost_is_never_silently_empty(at: Files, backup: str | None) -> 
     at.put('{"a":')
     if backup is not None:
         at.put(backup, f"{NAME}.bak")
-    with pytest.raises(StoreFormatError, match=r"topics\.json: it is no JSON"):
+    with pytest.raises(StoreFormatError, match=r"topics\.json: it is not JSON"):
         at.files.load(NAME)
 
 
@@ -93,7 +93,7 @@ def test_an_empty_file_is_none_where_there_never_was_another(at: Files) -> None:
     """A Java broker that is killed in its first write leaves an empty file: it must not keep us from starting."""
     at.put("")
     assert at.files.load(NAME) is None
-    assert "counts as not there" in at.files.problems[0]
+    assert "treating it as missing" in at.files.problems[0]
 
 
 def test_what_does_not_fit_together_counts_as_unreadable(at: Files) -> None:
@@ -191,7 +191,7 @@ def test_a_write_that_fails_is_tried_again(at: Files, caplog: pytest.LogCaptureF
     assert at.has() == {"n": 1}
     wrong, over = caplog.messages  # not a line for each try
     assert "could not be written" in wrong
-    assert over.endswith("topics.json is written again")
+    assert over.endswith("topics.json can be written again")
 
 
 def test_a_write_that_failed_is_made_at_the_end(at: Files) -> None:

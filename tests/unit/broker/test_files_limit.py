@@ -49,7 +49,10 @@ def test_what_the_store_may_need_is_left_over(
     assert files_limit.LEAST_CONNECTIONS <= allowed < wanted
     assert ports * (allowed + COMING) + store_has + OTHER_FILES <= hard
     (line,) = caplog.messages
-    assert f"--max-connections is {allowed} instead of {wanted}: {hard} open files" in line
+    assert (
+        f"--max-connections lowered to {allowed} from {wanted}: the limit of open files is {hard} "
+        in line
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_long_line_is_shortened(log: logging.Logger) -> None:
     log.warning("topic %s is not there", "x" * 60_000)
     log.warning("settings %s", {"x" * 60_000: 1})
     name, table = lines(log)
-    assert name == f"topic {'x' * MOST_NAME}... (60,000 letters) is not there"
+    assert name == f"topic {'x' * MOST_NAME}... (60,000 characters) is not there"
     assert len(table) < MOST_LETTERS + 50
 
 
@@ -80,9 +80,7 @@ def test_the_next_line_says_how_many_were_left_out(log: logging.Logger, clock: C
         if number == MOST_LINES + 5:
             clock.now += 1
         log.info("line %d", number)
-    assert lines(log)[MOST_LINES] == (
-        f"line {MOST_LINES + 5} (5 more lines like this were left out)"
-    )
+    assert lines(log)[MOST_LINES] == (f"line {MOST_LINES + 5} (5 similar lines were not logged)")
     assert lines(log)[-1] == f"line {2 * MOST_LINES - 1}"
 
 

@@ -51,7 +51,7 @@ def test_a_request_that_is_not_served_is_logged_once(
     for _ in range(3):
         assert ask(client, RequestCode.POP_MESSAGE).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     (record,) = caplog.records
-    assert "does not serve request 200050 POP_MESSAGE" in record.getMessage()
+    assert "does not support request 200050 POP_MESSAGE" in record.getMessage()
 
 
 # ---- lists ------------------------------------------------------------------------------------------

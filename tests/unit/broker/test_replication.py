@@ -217,9 +217,9 @@ def test_parted_logs_stay_as_they_are(
             async with slave_of(tmp_path / "slave", master.ha) as slave:
                 before = slave.log()
                 await eventually_async(lambda: parted(caplog))
-                await eventually_async(lambda: "part at phy_offset" in slave_error(slave))
+                await eventually_async(lambda: "differ at phy_offset" in slave_error(slave))
                 master.put(20)
-                await eventually_async(lambda: "part at phy_offset" in slave_error(slave))
+                await eventually_async(lambda: "differ at phy_offset" in slave_error(slave))
                 assert slave.log() == before
         assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
 
@@ -281,7 +281,7 @@ def test_what_is_no_frame_is_not_appended(
         server.close()
 
     run(test())
-    assert len([one for one in caplog.records if "is not followed" in one.message]) == 1
+    assert len([one for one in caplog.records if "cannot follow master" in one.message]) == 1
 
 
 @pytest.mark.parametrize("lie", [-2, -(1 << 63), 1 << 62, (1 << 63) - 1, 10_000_000])
@@ -434,7 +434,7 @@ def test_files_that_the_master_deletes(
         for file in sorted((tmp_path / "master" / "commitlog").iterdir())[:3]:
             file.unlink()
         async with master, slave:
-            await eventually_async(lambda: "are deleted there" in slave_error(slave))
+            await eventually_async(lambda: "are deleted at the master" in slave_error(slave))
             assert slave.store.max_phy_offset == end
 
     run(test())
@@ -503,7 +503,7 @@ def test_a_slave_that_falls_behind_and_comes_back_is_told(
             await eventually_async(lambda: acks(master) == [0])
             assert "in sync" not in caplog.text
             await asyncio.to_thread(master.put, 10)
-            await eventually_async(lambda: "is not in sync any more" in caplog.text)
+            await eventually_async(lambda: "is no longer in sync" in caplog.text)
             peer.report(master.store.max_phy_offset)
             await eventually_async(lambda: "is in sync again" in caplog.text)
             peer.close()
@@ -577,5 +577,5 @@ def test_one_line_when_a_slave_goes_and_one_when_it_is_back(
 
     run(test())
     said = [one.message for one in caplog.records if one.levelno == logging.WARNING]
-    for part, count in (("left without taking it", 1), ("is gone at", 2), ("is back", 1)):
+    for part, count in (("left without taking it", 1), ("disconnected at", 2), ("is back", 1)):
         assert sum(part in one for one in said) == count, said

@@ -195,8 +195,8 @@ def test_a_full_disk_refuses_and_tells(
     sender.loop.advance(1_000)
     assert sender.ask(send()).code == 0
     full, room = (record.getMessage() for record in caplog.records)
-    assert "is used by 81 %, more than diskMaxUsedSpaceRatio (80): messages are refused" in full
-    assert "is used by 50 %, no more than" in room
+    assert "is 81 % full, more than diskMaxUsedSpaceRatio (80): messages are refused" in full
+    assert "is 50 % full, no more than" in room
 
 
 def test_a_store_that_failed_answers_that_it_is_not_available(sender: Sender) -> None:
@@ -227,7 +227,7 @@ def test_topics_that_are_not_served_take_nothing(sender: Sender, attribute: str)
     for request in (send("odd", properties={"KEYS": "k"}), send("odd", TWO, batch=True)):
         response = sender.ask(request)
         assert response.code == ResponseCode.MESSAGE_ILLEGAL
-        assert response.remark == f"topic[odd] has {attribute}, and such topics are not served"
+        assert response.remark == f"topic[odd] has {attribute}, which this broker does not support"
     assert sender.messages("odd") == []
 
 
@@ -235,7 +235,7 @@ def test_a_topic_without_a_queue_to_write_to(sender: Sender) -> None:
     """A send to any of its queues was answered with the words of Python's random numbers."""
     sender.broker.topics._topics["full"] = TopicConfig("full", 4, 0)
     response = sender.ask(send("full", queueId=-1))
-    assert answer(response) == (1, "topic[full] has no queue that can be written to")
+    assert answer(response) == (1, "topic[full] has no writable queue")
 
 
 # ---- retries and dead letters

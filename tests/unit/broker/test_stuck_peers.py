@@ -87,12 +87,13 @@ def test_the_log_has_a_line_for_each_and_a_bound(caplog: pytest.LogCaptureFixtur
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == MOST_LINES
     assert lines[0] == (
-        "peer0: 10 bytes in its buffers, and the peer has not moved for 5 s; there is no room for more, the connection is closed"
+        "peer0: 10 bytes in its buffers, and the peer made no progress for 5 s; the buffers are "
+        "full, the connection is closed"
     )
     last = FakeConnection("last", 10)
     for second in range(STEPS):
         stuck.look([last], 1000, LINES_S * 2 + second)
-    assert caplog.messages[MOST_LINES] == "5 more connections were closed that did not move"
+    assert caplog.messages[MOST_LINES] == "closed 5 more connections that made no progress"
     assert "last" in caplog.messages[-1]
 
 

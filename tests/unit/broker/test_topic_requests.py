@@ -190,7 +190,7 @@ def test_a_group_is_on_disk_before_it_is_answered(client: Sender) -> None:
         (b'{"groupName":"g","attributes":{"+a":"1"}}', 1, "unsupported key: a"),
         (b'{"groupName":"g","consumeEnable":1}', 1, "consumeEnable is 1, expected true or false"),
         (b"not json", 1, "expected a JSON object"),
-        (b" " * 70_000, 29, "70000 bytes of a group, at most 65536 are taken"),
+        (b" " * 70_000, 29, "70000 bytes for a group, expected at most 65536"),
     ],
 )
 def test_groups_that_are_refused(client: Sender, body: bytes, code: int, remark: str) -> None:

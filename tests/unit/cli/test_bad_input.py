@@ -213,13 +213,14 @@ VERBS_WITH_CONF = {
         (
             "serve",
             "brokerId=0\nbrokerRole=SLAVE",
-            "brokerId: expected 1 or more with brokerRole=SLAVE, got 0: 0 is the master",
+            ("brokerId: expected 1 or more with brokerRole=SLAVE, got 0: 0 is reserved for the "
+            "master"),
         ),
         ("serve", "traceOn=1", "traceOn: expected true or false, got '1'"),
-        ("serve", "brokerName= ", "brokerName: expected a name, got none"),
+        ("serve", "brokerName= ", "brokerName: expected a name, got an empty value"),
         ("serve", f"regionId={'r' * 70_000}", "regionId: expected at most 255 letters, got 70,000"),
         *(
-            ("serve", f"{key}=true", f"{key}: expected false: this broker does not serve it")
+            ("serve", f"{key}=true", f"{key}: expected false: this broker does not support it")
             for key in ("aclEnable", "authenticationEnabled", "authorizationEnabled", "enableControllerMode")
         ),
     ],

@@ -25,7 +25,7 @@ def test_convert(rmqcore: Run, store: Path, tmp_path: Path) -> None:
 
 def test_convert_writes_no_database(rmqcore: Run, store: Path, tmp_path: Path) -> None:
     got = rmqcore("convert", store, tmp_path / "out", "--queues", "rocksdb")
-    assert (got.code, "does not write it" in got.err) == (1, True)
+    assert (got.code, "does not write RocksDB" in got.err) == (1, True)
     assert not (tmp_path / "out").exists()
 
 

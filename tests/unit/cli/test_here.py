@@ -30,7 +30,7 @@ def test_who_has_it_and_how_it_was_left(
     store = store_copy("crash_running_copy", "input")
     monkeypatch.chdir(store)
     text = rmqcore().out.decode()
-    assert "not in use, and not cleanly closed" in text
+    assert "not in use, but not cleanly closed" in text
     assert "rmqcore doctor ." in text
     with StoreLock(store / "lock"):
         assert "in use by process" in rmqcore().out.decode()

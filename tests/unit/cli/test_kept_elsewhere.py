@@ -74,5 +74,5 @@ def test_columns_of_such_a_topic_come_with_a_note(
 def test_info_and_doctor_say_so(verb: str, compacted: Path, rmqcore: Run) -> None:
     kept_elsewhere.tiered(compacted)
     text = rmqcore(verb, compacted).out.decode()
-    assert "is kept in compaction/, which rmqcore does not read" in text
+    assert "compaction/ has the newest message of each key, which rmqcore does not read" in text
     assert "may be in a tiered store, which rmqcore does not read" in text

@@ -111,7 +111,7 @@ def test_what_is_shortened_is_said(rmqcore: Run, tmp_path: Path) -> None:
     done = rmqcore("export", store, "-o", tmp_path / "out", "--format", "jsonl", "--json")
     assert done.object["shortened_bodies"] == 1
     assert done.err == (
-        f"1 body shortened to {MAX_BODY} bytes (--max-body writes more), of the messages at 0\n"
+        f"1 body shortened to {MAX_BODY} bytes (raise it with --max-body), of the messages at 0\n"
     )
     done = rmqcore("cat", store, "--body", "sha256")
     assert done.err == ""

@@ -130,7 +130,7 @@ def test_a_java_broker(
     else:
         assert done.code == 1
         error, hint = done.err.splitlines()
-        assert error == f"Error: {address} takes no messages: its store is full ({reason})"
+        assert error == f"Error: {address} refuses messages: its store is full ({reason})"
         assert hint.startswith("Hint: ")
 
 
@@ -156,7 +156,7 @@ def test_a_store_that_has_failed(rmqcore: Run) -> None:
     assert done.code == 1
     assert (
         done.err.splitlines()[0]
-        == f"Error: {address} takes no messages: its store is failed (a sync)"
+        == f"Error: {address} refuses messages: its store is failed (a sync)"
     )
 
 
@@ -177,7 +177,7 @@ def test_nobody_listens(rmqcore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ("answer", "error"),
     [
         (b"", "no answer in 0.2 s"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it sent what is no frame"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it sent an invalid frame"),
     ],
 )
 def test_what_does_not_answer(rmqcore: Run, answer: bytes, error: str) -> None:

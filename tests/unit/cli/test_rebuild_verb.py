@@ -168,7 +168,7 @@ def test_for_people(store_copy: StoreCopy) -> None:
     store = store_copy("basic")
     code, text, _ = in_terminal("rebuild", store, "--apply")
     assert code == 0
-    for word in ("2,000 records", "24 files", "4 files", "in place in the store"):
+    for word in ("2,000 records", "24 files", "4 files", "in the store"):
         assert word in text
 
 
@@ -189,6 +189,6 @@ def test_a_full_folder_gets_a_hint_that_can_be_followed(
         done = rmqcore(*words)
         assert done.code == 1
         assert f"Error: {full} is not empty" in done.err
-        assert "an empty or new" in done.err
+        assert "a new or empty directory" in done.err
         assert "--overwrite" not in done.err
     assert [path.name for path in full.iterdir()] == ["mine"]

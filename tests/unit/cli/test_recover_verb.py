@@ -95,7 +95,7 @@ def test_a_store_in_use(rmqcore: Run, store_copy: StoreCopy) -> None:
         assert done.lines[0]["in_use"]
         done = rmqcore("recover", store, "--apply")
         assert (done.code, done.out) == (1, b"")
-        assert "Error: " in done.err and "open already in this process" in done.err
+        assert "Error: " in done.err and "already open in this process" in done.err
 
 
 def test_a_log_that_is_not_mounted(rmqcore: Run, store_copy: StoreCopy, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_brokers_file_as_it_is(rmqcore: Run, store_copy: StoreCopy, tmp_path: 
         done = rmqcore("recover", store, "--config", conf, "--json", *options)
         assert done.code == 0
         assert done.err == (
-            f"Warning: {conf}:3: no RocketMQ setting is called maxIndexNun; did you mean maxIndexNum?\n"
+            f"Warning: {conf}:3: RocketMQ has no setting maxIndexNun; did you mean maxIndexNum?\n"
         )
 
 
@@ -184,14 +184,14 @@ def test_a_rebuild_that_opens_the_store_first_refuses_it_too(rmqcore: Run, lone_
     (lone_log / "abort").touch()
     before = tree(lone_log)
     done = rmqcore("rebuild", lone_log, "--apply")
-    assert (done.code, "it may have lost its end" in done.err) == (2, True)
+    assert (done.code, "its end may be lost" in done.err) == (2, True)
     assert tree(lone_log) == before
 
 
 def test_a_broker_refuses_it_too(rmqcore: Run, lone_log: Path) -> None:
     before = tree(lone_log)
     done = rmqcore("serve", lone_log, "--port", "0")
-    assert (done.code, "it may have lost its end" in done.err) == (2, True)
+    assert (done.code, "its end may be lost" in done.err) == (2, True)
     assert tree(lone_log) == before
 
 
@@ -312,6 +312,6 @@ def test_sizes_of_the_broker_conf_that_the_files_do_not_have(
     assert done.code == 0
     (line,) = done.err.splitlines()
     assert line == (
-        f"Warning: the broker.conf has mappedFileSizeCommitLog=1048576, the files of {store} have 131072, which is taken here: "
-        "correct the broker.conf before a broker is started with it"
+        f"Warning: the broker.conf has mappedFileSizeCommitLog=1048576, the files of {store} have "
+        "131072, which is used here: correct broker.conf before you start a broker with it"
     )

@@ -38,7 +38,7 @@ def test_json(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
     store = with_groups(golden, tmp_path)
     done = rmqcore("stats", store, "--by", "hour", "--json")
     assert done.code == 0
-    assert "queue 1: -5 is no queue offset" in done.err
+    assert "queue 1: -5 is not a queue offset" in done.err
     expected = stats(store, by=["hour"]).as_dict()
     found = done.object
     assert {**found, "seconds": 0} == {**json.loads(json.dumps(expected)), "seconds": 0}

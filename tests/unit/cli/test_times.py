@@ -107,15 +107,19 @@ NOW_MS = 1700086400018
     ],
 )
 def test_a_time_that_no_clock_has_is_told_once(text: str, said: str) -> None:
-    """For 25:00 the error was "'25:00' is no time ('2023-11-15T25:00' is no time (...; times are ...); times are ...".
+    """For 25:00 the error was "'25:00' is not a time ('2023-11-15T25:00' is not a time (...; times are ...); times are ...".
 
     A day that was made up stood in it, and two lists of what times are.
     """
-    with pytest.raises(ValueError, match="is no time") as refused:
+    with pytest.raises(ValueError, match="is not a time") as refused:
         parse_time(text, now=NOW)
     told = str(refused.value)
-    assert told.startswith(f"{text!r} is no time ({said}")
-    assert [told.count(words) for words in ("is no time", "; times are ", "ISO 8601")] == [1, 1, 1]
+    assert told.startswith(f"{text!r} is not a time ({said}")
+    assert [told.count(words) for words in ("is not a time", "; times are ", "ISO 8601")] == [
+        1,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -185,4 +185,6 @@ def test_a_store_that_cannot_be_read_is_1_as_one_that_is_missing(
     monkeypatch.setattr(os, "listdir", refuse)
     done = rmqcore(verb, store)
     assert done.code == 1
-    assert done.err.startswith(f"Error: {store}: Permission denied\nHint: this user may not; ")
+    assert done.err.startswith(
+        f"Error: {store}: Permission denied\nHint: permission denied for this user; "
+    )

@@ -187,7 +187,7 @@ def test_a_job_ends_and_says_what_to_do(
     assert done.returncode == 1
     first, hint = done.stderr.splitlines()
     assert first == f"Error: {tmp_path / 'store' / name}: Permission denied"
-    assert "run it as the user that owns the file" in hint
+    assert "run the command as the owner of the file" in hint
     (tmp_path / "store" / name).chmod(0o600)
     (again,) = run([verb, other])
     assert again.returncode == 0

@@ -99,13 +99,13 @@ def test_a_file_url_is_a_directory(rmqcore: Run, golden: Path) -> None:
 def test_options_of_the_filesystem(rmqcore: Run, golden: Path) -> None:
     root = golden / "basic" / "store"
     done = rmqcore("cat", root, "--storage", "region=eu-1")
-    assert (done.code, "is a directory of this machine" in done.err) == (64, True)
+    assert (done.code, "is a local directory" in done.err) == (64, True)
     done = rmqcore("cat", URL, "--storage", "region")
     assert (done.code, "'region' is not NAME=VALUE" in done.err) == (64, True)
     done = rmqcore("cat", URL, "--storage", "regioon=eu-1")
     assert (done.code, done.err) == (
         1,
-        "Error: storage.regioon is no option of s3://: did you mean storage.region?\n",
+        "Error: storage.regioon is not an option of s3://: did you mean storage.region?\n",
     )
 
 
@@ -141,8 +141,8 @@ def test_all_others_refuse(
         assert done.code == 64, what
         text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.err).split())
         assert (
-            "s3://bucket/store is a URL, and a directory of this machine is wanted; behind URLs stores are read by info, stats, "
-            "cat, get, query, lookup, fsck and export"
+            "s3://bucket/store is a URL, expected a local directory; only info, stats, cat, get, "
+            "query, lookup, fsck and export read stores behind URLs"
         ) in text, what
         assert sorted(tmp_path.iterdir()) == before, what
 

@@ -96,11 +96,11 @@ def test_no_verb_prints_the_help(rmqcore: Run) -> None:
         (["cat", "STORE", "another"], "another"),
         (
             ["cat", "STORE", "--columns", "topc,x"],
-            "there is no 'topc' (did you mean 'topic'?), 'x'; there are store_time,",
+            "unknown column 'topc' (did you mean 'topic'?), 'x'; known columns: store_time,",
         ),
         (
             ["get", "STORE", "--topic", "T", "--queue", "0", "--offset", "0", "--columns", ","],
-            "there is no ','; there are",
+            "unknown column ','; known columns:",
         ),
         (["info"], "STORE"),
         (["info", "STORE", "--format", "csv"], "--format"),
@@ -145,7 +145,7 @@ def test_a_verb_that_is_none(rmqcore: Run, word: str, meant: str) -> None:
     done = rmqcore(word, "STORE")
     assert (done.code, done.out) == (64, b"")
     assert done.err == (
-        f"Error: {word!r} is no verb of rmqcore{meant}\nHint: `rmqcore --help` lists the verbs\n"
+        f"Error: unknown command {word!r}{meant}\nHint: `rmqcore --help` lists the commands\n"
     )
 
 

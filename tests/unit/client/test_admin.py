@@ -115,7 +115,7 @@ def test_a_topic_that_a_broker_refuses(admin: Admin) -> None:
         admin.create_topic("Wide", 2000)
     with pytest.raises(ValueError, match="queues is 0"):
         admin.create_topic("None", 0)
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a valid name"):
         admin.create_topic("a b")
 
 

@@ -164,7 +164,7 @@ def test_what_a_hook_raises_is_logged_once_and_loses_nothing(
     run(work())
     assert len(caplog.records) == 2  # one for each client
     assert {one.message for one in caplog.records} == {
-        "on_event raised; what it raises later is not logged"
+        "on_event raised; later exceptions from it are not logged"
     }
 
 

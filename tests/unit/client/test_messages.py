@@ -229,7 +229,7 @@ def test_tags_are_read_as_java_reads_them() -> None:
     for text in ("", "*"):
         assert subscription("T", text, NOW_MS).sub_string == "*"
         assert not subscription("T", text, NOW_MS).tags
-    with pytest.raises(ValueError, match="name no tag"):
+    with pytest.raises(ValueError, match="do not contain a tag"):
         subscription("T", "|| ||", NOW_MS)
 
 

@@ -91,7 +91,7 @@ def test_a_topic_that_nobody_has_goes_to_the_brokers_that_would_create_it(
 def test_a_topic_that_nobody_has_nor_creates(cluster: FakeCluster) -> None:
     async def work() -> None:
         async with producer() as sender:
-            with pytest.raises(NoRouteError, match="no broker has topic New"):
+            with pytest.raises(NoRouteError, match="no broker has a writable queue of topic New"):
                 await sender.send("New", b"x")
             with pytest.raises(NoRouteError):
                 await sender.send_oneway("New", b"x")

@@ -151,7 +151,7 @@ def test_an_unknown_key_gets_a_warning_with_the_nearest_name(tmp_path: Path) -> 
         ("mapedFileSizeCommitLog=1", "mapedFileSizeCommitLog: expected 64 to 2147483647, got 1"),
         ("checkCRCOnRecover=1", "checkCRCOnRecover: expected true or false, got '1'"),
         ("deleteWhen=25", "deleteWhen: expected hours of the day such as '04' or '04;16', got '25'"),
-        ("messageDelayLevel=1s 5x", "messageDelayLevel: '5x' is no delay (a number and s, m, h or d)"),
+        ("messageDelayLevel=1s 5x", "messageDelayLevel: '5x' is not a delay: use a number and s, m, h or d"),
         ("maxIndexNum=110000000", "max_hash_slot_num, maxIndexNum: a file of 2220000040 bytes, Java maps at most 2147483647"),
         ("storePathCommitLog=a\\u0000b", "storePathCommitLog: expected a path, got 'a\\x00b'"),
     ],
@@ -193,9 +193,7 @@ def test_lines_of_all_systems_are_counted(tmp_path: Path, end: str) -> None:
 
 def test_an_unknown_key_is_told_with_its_line(tmp_path: Path) -> None:
     path = conf(tmp_path, "\nbrokerNam=a\n")
-    with pytest.warns(
-        UserWarning, match=rf"^{path}:2: no RocketMQ setting is called brokerNam; did"
-    ):
+    with pytest.warns(UserWarning, match=rf"^{path}:2: RocketMQ has no setting brokerNam; did"):
         MessageStoreConfig.from_broker_conf(path)
 
 

@@ -202,7 +202,7 @@ def test_a_name_that_is_no_setting_gets_the_nearest_one(
         lambda: rmqcore.open(tmp_path / "store", conf, **values),
         lambda: rmqcore.open(tmp_path / "store", given, **values),
     ):
-        with pytest.raises(TypeError, match=f"no setting is called {name};.*{nearest}"):
+        with pytest.raises(TypeError, match=f"unknown setting {name};.*{nearest}"):
             attempt()
     assert os.listdir(tmp_path) == ["broker.conf"]
 
@@ -239,9 +239,9 @@ def test_a_broker_conf_that_is_none(tmp_path: Path) -> None:
     for name, error, text in (
         ("missing", FileNotFoundError, "missing"),
         ("directory", IsADirectoryError, "directory"),
-        ("nul", ValueError, "nul: no configuration file: it has NUL bytes"),
-        ("huge", ValueError, "huge: no configuration file: it has more than 1048576 bytes"),
-        ("escape", ValueError, "escape: line 1: four hex digits are missing"),
+        ("nul", ValueError, "nul: not a configuration file: it has NUL bytes"),
+        ("huge", ValueError, "huge: not a configuration file: it has more than 1048576 bytes"),
+        ("escape", ValueError, "escape: line 1: expected four hex digits"),
         ("missing/below", FileNotFoundError, "below"),
         ("nul/below", NotADirectoryError, "below"),
     ):

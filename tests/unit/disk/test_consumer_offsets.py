@@ -97,23 +97,23 @@ def test_what_is_no_object_is_told(tmp_path: Path, text: bytes) -> None:
 @pytest.mark.parametrize(
     ("offsets", "told"),
     [
-        ({"T@G": {"0": -1}}, "topic 'T', group 'G', queue 0: -1 is no queue offset"),
-        ({"T@G": {"0": None}}, "None is no queue offset"),
-        ({"T@G": {"0": 1.5}}, "1.5 is no queue offset"),
-        ({"T@G": {"0": True}}, "True is no queue offset"),
-        ({"T@G": {"0": MAX_OFFSET + 1}}, "is no queue offset"),
-        ({"T@G": {"0": 10**4000}}, "... is no queue offset"),
-        ({"T@G": {"0": [1]}}, "a list is no queue offset"),
-        ({"T@G": {"x": 1}}, "'x' is no queue id"),
-        ({"T@G": {"-1": 1}}, "'-1' is no queue id"),
-        ({"T@G": {str(MAX_QUEUE_ID + 1): 1}}, "is no queue id"),
-        ({"T@G": {"9" * 5000: 1}}, "... is no queue id"),
+        ({"T@G": {"0": -1}}, "topic 'T', group 'G', queue 0: -1 is not a queue offset"),
+        ({"T@G": {"0": None}}, "None is not a queue offset"),
+        ({"T@G": {"0": 1.5}}, "1.5 is not a queue offset"),
+        ({"T@G": {"0": True}}, "True is not a queue offset"),
+        ({"T@G": {"0": MAX_OFFSET + 1}}, "is not a queue offset"),
+        ({"T@G": {"0": 10**4000}}, "... is not a queue offset"),
+        ({"T@G": {"0": [1]}}, "a list is not a queue offset"),
+        ({"T@G": {"x": 1}}, "'x' is not a queue id"),
+        ({"T@G": {"-1": 1}}, "'-1' is not a queue id"),
+        ({"T@G": {str(MAX_QUEUE_ID + 1): 1}}, "is not a queue id"),
+        ({"T@G": {"9" * 5000: 1}}, "... is not a queue id"),
         ({"T@G": [1]}, "'T@G' has a list, expected offsets by queue id"),
-        ({"T": {"0": 1}}, "'T' is not a topic and a group"),
-        ({"@G": {"0": 1}}, "'@G' is not a topic and a group"),
-        ({"T@": {"0": 1}}, "'T@' is not a topic and a group"),
-        ({"T@G@H": {"0": 1}}, "'T@G@H' is not a topic and a group"),
-        ({"\x1b[31m\ud800": {"0": 1}}, r"'\x1b[31m\ud800' is not a topic and a group"),
+        ({"T": {"0": 1}}, "'T' is not TOPIC@GROUP"),
+        ({"@G": {"0": 1}}, "'@G' is not TOPIC@GROUP"),
+        ({"T@": {"0": 1}}, "'T@' is not TOPIC@GROUP"),
+        ({"T@G@H": {"0": 1}}, "'T@G@H' is not TOPIC@GROUP"),
+        ({"\x1b[31m\ud800": {"0": 1}}, r"'\x1b[31m\ud800' is not TOPIC@GROUP"),
         ([], "offsetTable is a list, expected an object"),
         (None, "offsetTable is None, expected an object"),
     ],
@@ -279,4 +279,4 @@ def test_of_two_files_the_one_that_was_written_last(tmp_path: Path, newest: str)
         os.utime(path, ns=(1, 5 if name == newest else 4))
     found = read(tmp_path)
     assert found.groups == {"G": {("T", 0): 1 if newest == LIGHT else 2}}
-    assert f"config/{newest} was read, which was written after" in found.problems[0]
+    assert f"config/{newest} was read, because it is newer than" in found.problems[0]

@@ -76,7 +76,7 @@ def test_a_second_open_in_this_process_is_refused_and_takes_nothing_away(tmp_pat
     path = tmp_path / "lock"
     with StoreLock(path):
         for other in (path, tmp_path / "." / "lock", _link(tmp_path) / "lock"):
-            with pytest.raises(StoreLockedError, match="open already in this process"):
+            with pytest.raises(StoreLockedError, match="already open in this process"):
                 StoreLock(other).acquire()
         assert not java_gets_it(path)
     assert java_gets_it(path)

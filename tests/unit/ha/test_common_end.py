@@ -152,8 +152,8 @@ def test_another_broker_altogether(tmp_path: Path, count: int) -> None:
         with pytest.raises(NoCommonRecordError) as caught:
             find_common_end(slave, 0, end, asking(master, []))
     assert isinstance(caught.value, LogsPartedError)
-    assert "not one record is the same in both" in str(caught.value)
-    assert "name the master of this store" in caught.value.hint
+    assert "they have no record in common" in str(caught.value)
+    assert "that of this store's master" in caught.value.hint
 
 
 def test_a_master_that_has_deleted_the_common_part(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_slave_that_ends_inside_of_a_record(tmp_path: Path, rng: random.Random
         record = bytes(master.read_range(0, 1 << 20))
         slave.append_raw(0, record)
         other = Slave(slave, len(record), b"", 0.0)
-        with pytest.raises(LogsPartedError, match="no record begins there at the master"):
+        with pytest.raises(LogsPartedError, match="the master has no record that starts there"):
             other.data_received(memoryview(encode_header(len(record), 40) + b"\x01" * 40), 0.0)
         assert slave.max_phy_offset == len(record)
 

@@ -289,7 +289,7 @@ def test_a_request_that_is_not_served_is_logged_once(caplog: pytest.LogCaptureFi
         request = RemotingCommand(RequestCode.GET_UNIT_TOPIC_LIST)
         server.answer(request, connection=Peer(f"10.0.0.1:{port}"), now_ms=0)
     (record,) = caplog.records
-    words = "client 10.0.0.1: this name server does not serve request 311 GET_UNIT_TOPIC_LIST"
+    words = "client 10.0.0.1: this name server does not support request 311 GET_UNIT_TOPIC_LIST"
     assert words in record.getMessage()
 
 

@@ -47,13 +47,15 @@ def test_a_copy_and_the_configuration_of_the_original(tmp_path: Path) -> None:
     conf.write_text(f"storePathRootDir={original}\nstorePathCommitLog={original}/commitlog\n")
     config = MessageStoreConfig.from_broker_conf(conf)
     for path in (copy, copy / "commitlog"):
-        with pytest.raises(ValueError, match=f"{copy}/commitlog has files .*{original}/commitlog"):
+        with pytest.raises(
+            ValueError, match=f"{copy}/commitlog has CommitLog files.*{original}/commitlog"
+        ):
             rmqcore.read(path, config=config)
-    with pytest.raises(ValueError, match="say which one"):
+    with pytest.raises(ValueError, match="choose one with commitlog"):
         fsck(copy, config=config)
     for verb in ("recover", "rebuild"):
         told = run(verb, copy, "--config", conf)
-        assert told.returncode == 1 and "say which one" in told.stderr
+        assert told.returncode == 1 and "choose one with commitlog" in told.stderr
     assert bodies(rmqcore.read(copy)) == [b"first"]
     assert bodies(rmqcore.read(copy, config=config, commitlog=copy / "commitlog")) == [b"first"]
     assert run("recover", copy, "--config", conf, "--commitlog", copy / "commitlog").returncode == 0

@@ -147,7 +147,7 @@ def test_the_text_names_the_directories_where_files_of_a_log_lie(root: Path) -> 
     reader = rmqcore.read(root)
     list(reader.messages())
     text = str(reader.damage[0].found)
-    assert "log1/, log2/ holds files of a log" in text
+    assert "log1/, log2/ has CommitLog files" in text
     option = shlex.split(text.partition("--commitlog ")[2])[0]
     whole = rmqcore.read(root, commitlog=option)
     assert len(list(whole.messages())) == COUNT
@@ -256,7 +256,9 @@ def test_an_unreadable_checkpoint_tells_nothing(root: Path) -> None:
 
 def test_a_file_of_the_log_given_as_the_store_names_the_root(root: Path) -> None:
     path = min((root / "commitlog").iterdir())
-    with pytest.raises(NotADirectoryError, match=f"expected a directory: {root} is the store"):
+    with pytest.raises(
+        NotADirectoryError, match=f"expected the store's root, the directory {root}:"
+    ):
         rmqcore.read(path)
 
 

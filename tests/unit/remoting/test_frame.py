@@ -92,7 +92,7 @@ def test_the_longest_frame_is_that_of_java() -> None:
     decoder = FrameDecoder()
     decoder.feed(encode_frame(longest))
     assert decoder.next_frame() == longest
-    with pytest.raises(ValueError, match=r"a frame of 16777217 bytes, at most 16777216 are taken"):
+    with pytest.raises(ValueError, match=r"a frame of 16777217 bytes, the limit is 16777216"):
         encode_frame(Frame(SerializeType.JSON, b"{}", longest.body + b"x"))
 
 

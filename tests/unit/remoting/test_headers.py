@@ -232,7 +232,9 @@ def test_half_of_a_surrogate_pair_is_not_written(serialize_type: SerializeType) 
 
 def test_a_name_that_no_short_says_is_not_written() -> None:
     wrong = RemotingCommand(0, ext_fields={"n" * 40000: "v"})
-    with pytest.raises(ValueError, match="a text of 40000 bytes, which no 2 bytes say"):
+    with pytest.raises(
+        ValueError, match="a text of 40000 bytes, whose length does not fit 2 bytes"
+    ):
         encode_binary_header(wrong)
 
 
@@ -256,7 +258,10 @@ def test_a_response_has_the_number_of_its_request() -> None:
         (9999, "request type 9999 not supported"),
         (
             200050,
-            "request type 200050 POP_MESSAGE not supported: POP is not supported; use a remoting client",
+            (
+                "request type 200050 POP_MESSAGE not supported: POP is not supported; use a "
+                "remoting client"
+            ),
         ),
     ],
 )

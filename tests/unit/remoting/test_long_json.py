@@ -58,7 +58,7 @@ def test_steps_change_neither_values_nor_errors(monkeypatch: pytest.MonkeyPatch)
             assert parsed(text) == whole
             short.setattr(java_json, "MOST_LETTERS", 40)
             in_pieces = parsed(text)
-        assert in_pieces == whole or "more than 40 letters" in str(in_pieces)
+        assert in_pieces == whole or "more than 40 characters" in str(in_pieces)
 
 
 def some_value(source: random.Random, depth: int) -> object:
@@ -73,10 +73,10 @@ def some_value(source: random.Random, depth: int) -> object:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ('{"a":"' + "x" * MOST_LETTERS + '"}', "a string has more than 262,144 letters"),
-        ('{"a":"' + "\\n" * MOST_LETTERS + '"}', "a string has more than 262,144 letters"),
+        ('{"a":"' + "x" * MOST_LETTERS + '"}', "a string has more than 262,144 characters"),
+        ('{"a":"' + "\\n" * MOST_LETTERS + '"}', "a string has more than 262,144 characters"),
         ("{1:" + " " * MOST_LETTERS + "1,}", "neither a string nor a bracket"),
-        ("[" * PIECE, "more than 8 levels deep"),
+        ("[" * PIECE, "more than 8 nested levels"),
         ('{"a":[' + '"",' * PIECE, "Expecting value"),
         ('{"a":"' + "x" * PIECE, "Unterminated string"),
         (f'{{"a":"{"x" * PIECE}"}} 1', "Extra data"),

@@ -27,7 +27,7 @@ def test_a_request_that_is_not_served_is_named_once_for_each_host_and_code(
                 RemotingCommand(code, language=LanguageCode.GO, remark="x" * 99),
             )
     assert [record.getMessage() for record in caplog.records] == [
-        f"GO client {host}: this broker does not serve request {name}; it is answered with code 3"
+        f"GO client {host}: this broker does not support request {name}; the response code is 3"
         for host in ("10.0.0.1", "[::1]")
         for name in ("200050 POP_MESSAGE", "77777")
     ]
@@ -40,7 +40,7 @@ def test_neither_log_nor_memory_grows_with_what_a_peer_invents(
     for what in range(10 * MOST_SAID):
         said.warn(1, what, "no %d", what)
     assert len(caplog.records) == MOST_SAID + 1
-    assert "left out for 60 minutes" in caplog.records[-1].getMessage()
+    assert "not logged for 60 minutes" in caplog.records[-1].getMessage()
     said.warn(AGAIN_AFTER_MS, "new", "new")
     assert len(caplog.records) == MOST_SAID + 1
     for _ in range(2):

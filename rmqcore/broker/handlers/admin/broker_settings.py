@@ -47,7 +47,7 @@ def _update_broker_config(call: Call) -> RemotingCommand:
     """
     broker = call.broker
     if len(call.request.body) > MOST_BYTES:
-        remark = f"{len(call.request.body)} bytes of settings, at most {MOST_BYTES} are taken"
+        remark = f"{len(call.request.body)} bytes of settings, expected at most {MOST_BYTES}"
         return call.respond(ResponseCode.INVALID_PARAMETER, remark)
     try:
         given = parse_properties(call.request.body.decode("utf-8"))

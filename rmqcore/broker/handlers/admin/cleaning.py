@@ -27,7 +27,7 @@ def _clean_expired_consume_queue(call: Call) -> RemotingCommand | None:
 
     def work() -> RemotingCommand:
         deleted = store.clean_expired_consume_queues()
-        _LOG.info("queues without messages are deleted: %s", deleted)
+        _LOG.info("deleted queues without messages: %s", deleted)
         return call.respond()
 
     return answer_in_background(call, work)
@@ -39,7 +39,7 @@ def _delete_expired_commit_log(call: Call) -> RemotingCommand:
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#deleteExpiredCommitLog.
     """
     call.broker.store.execute_delete_files_manually()
-    _LOG.warning("%s asks for expired files to be deleted", call.channel.peer)
+    _LOG.warning("%s requested the deletion of expired files", call.channel.peer)
     return call.respond()
 
 

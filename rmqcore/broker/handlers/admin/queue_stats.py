@@ -180,7 +180,7 @@ def _read(broker: Broker, group: str, topic_name: str, *, by_write: bool) -> _Re
 
 
 def _reads(broker: Broker, group: str, topic: str) -> bool:
-    """Whether a group wants a topic; of one that says nothing of what it wants, all count."""
+    """Return True if a group wants a topic; of one that says nothing of what it wants, all count."""
     info = broker.consumers.group(group)
     return info is None or not info.subscriptions or topic in info.subscriptions
 

@@ -55,7 +55,7 @@ def check_chains(
 
 
 def is_harmless(finding: IndexFinding, file: IndexFile) -> bool:
-    """Whether a sound file may be so: its clock went back, or two versions of RocketMQ counted its slots."""
+    """Return True if a sound file can have this: its clock went back, or two RocketMQ versions counted its slots."""
     return finding.field == "endTimestamp" or two_versions_counted(finding, file.found.index_count)
 
 

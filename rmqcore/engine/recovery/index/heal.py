@@ -25,7 +25,7 @@ from rmqcore.shown.report import Report
 
 @dataclass(frozen=True, slots=True)
 class IndexReport(Report):
-    """What an open found in ``index/``.
+    """Findings of an open in ``index/``.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class IndexReport(Report):
 
     @property
     def heals(self) -> bool:
-        """Whether something was wrong with the index, beyond files that a crash leaves unfinished."""
+        """True if the index had a problem, other than files that a crash leaves incomplete."""
         return self.damage is not None
 
     def as_dict(self) -> dict[str, Any]:

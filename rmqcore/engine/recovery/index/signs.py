@@ -116,12 +116,12 @@ def find_signs(
 
 
 def places_proven(config: MessageStoreConfig) -> bool:
-    """Whether a record in the log names its own place. Else recovery believes stale ones, and an entry may name any place."""
+    """True if records name their own offsets. Otherwise recovery accepts stale records, and entries may name any offset."""
     return config.check_commit_log_offset_on_recover
 
 
 def _missing(keyed: int) -> str:
-    return f"index: no file has the keys of the message at {keyed}"
+    return f"index: no file covers the keys of the message at {keyed}"
 
 
 def _size_sign(
@@ -159,7 +159,9 @@ def _header_sign(file: IndexFile, end_before: int | None) -> str | None:
     if header.index_count <= 1:
         # The next file begins with the end of the file before, until it has an entry.
         return (
-            None if begin == end and end_before in (None, end) else f"has no entry, ends at {end}"
+            None
+            if begin == end and end_before in (None, end)
+            else f"has no entries, but ends at {end}"
         )
     if end_before is not None and begin < end_before:
         return f"beginPhyOffset is {begin}, the file before ends at {end_before}"
@@ -208,7 +210,7 @@ class NoQueues:
 
 
 class TagEvidence:
-    """Whether index files hold tags, which RocketMQ before 5.4 left out.
+    """Finds out if index files contain tags, which RocketMQ before 5.4 left out.
 
     Parameters
     ----------
@@ -223,7 +225,7 @@ class TagEvidence:
         self._indexed: bool | None = None
 
     def indexed(self) -> bool:
-        """Whether they hold tags; True where no message has one. The files are read at the first call."""
+        """Return True if index files contain tags, or no message has one. The files are read at the first call."""
         if self._indexed is None:
             found = (self._of_file(file) for file in reversed(self._files))
             self._indexed = next((each for each in found if each is not None), True)
@@ -271,7 +273,7 @@ class _FirstKey:
                 return
 
     def _has_tag(self, phy_offset: int) -> bool:
-        """Whether a message has a tag: a deliver time in place of the tag's code does not tell."""
+        """Return True if a message has a tag: a deliver time in place of the tag's code does not tell."""
         view = self.log.view_at(phy_offset)
         return view is not None and view.tags is not None
 

@@ -192,8 +192,8 @@ class IndexAudit:
 
         def describe(place: int) -> tuple[str, object]:
             message = (
-                f"entry {entries.index[place]}: TIMEDIFF is {entries.time_diff[place]} s, its record is "
-                f"{expected[place]} s behind the file's begin"
+                f"entry {entries.index[place]}: TIMEDIFF is {entries.time_diff[place]} s, its "
+                f"record is {expected[place]} s after the file's start"
             )
             return message, int(expected[place])
 
@@ -238,7 +238,7 @@ class IndexAudit:
         for place in places.tolist():
             self._looks += 1
             if self._looks > MOST_LOOKS:
-                message = "more entries out of order, not looked at"
+                message = "more entries are out of order and were not checked"
                 left = int((places >= place).sum())
                 self._findings.add(
                     "index_entry", WARNING, file_path(entries.reader), message, count=left

@@ -66,11 +66,11 @@ def note_missing(
     for missing, where in ((within, ""), (at_end, " behind the last entry")):
         if not missing.keys:
             continue
-        severity, why = WARNING, "queries by them find nothing"
+        severity, why = WARNING, "queries by these keys find nothing"
         if live and missing is at_end:
-            severity, why = INFO, "dispatch had not come to them"
+            severity, why = INFO, "dispatch had not reached them"
         elif missing.keys == missing.tags:
-            severity, why = INFO, "written before 5.4, which began to index tags"
+            severity, why = INFO, "written before 5.4, the first release that indexes tags"
         findings.add(
             "index_missing",
             severity,

@@ -439,7 +439,7 @@ def test_a_body_that_is_too_large_is_refused(served: ServedBroker) -> None:
     """A heartbeat with 15 MiB of small objects stopped all clients for eight seconds."""
     request = RemotingCommand(RequestCode.HEART_BEAT, body=b"[" * (MOST_BODY_BYTES + 1))
     response = answer(handle(served.broker, request, served.channel))
-    told = f"{MOST_BODY_BYTES + 1} bytes in the body, at most {MOST_BODY_BYTES} are taken"
+    told = f"{MOST_BODY_BYTES + 1} bytes in the body, expected at most {MOST_BODY_BYTES}"
     assert (response.code, response.remark) == (ResponseCode.INVALID_PARAMETER, told)
 
 

@@ -127,7 +127,8 @@ def test_an_expression_that_is_none_is_left_out(home: Home) -> None:
     assert good is not None
     assert good.client_version == 7
     told = [
-        f"{FILE}: the {kind} filter {text!r} of group {group} for topic t is none. It is left out."
+        f"{FILE}: the {kind} filter {text!r} of group {group} for topic t does not compile. It is "
+        "skipped."
         for group, kind, text in (("bad", SQL92, "a >"), ("odd", "LUA", "a > 1"))
     ]
     assert home.files.problems == told
@@ -152,7 +153,7 @@ def test_a_file_that_cannot_be_read(home: Home, saved: Any) -> None:
     path.rename(f"{path}.bak")
     home.write(saved)
     assert home.open().get("g", "t") is not None
-    assert f"{FILE}.bak was read instead" in home.files.problems[0]
+    assert f"read {FILE}.bak instead" in home.files.problems[0]
 
 
 def test_filters_of_groups_that_are_gone_have_a_bound(
@@ -166,7 +167,7 @@ def test_filters_of_groups_that_are_gone_have_a_bound(
     assert 100 < kept < 300
     assert home.filters.get("g999", "t") is not None
     assert home.filters.get("g0", "t") is None
-    assert "more than maxDeadFilterBytes" in caplog.text
+    assert "they exceed maxDeadFilterBytes" in caplog.text
     home.again()
     assert len(home.filters) == kept
     home.filters.register("g999", [wants("t", "a > 3 and " * 20 + "b = 1")], NOW_MS)

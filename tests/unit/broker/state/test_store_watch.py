@@ -40,7 +40,7 @@ def test_a_failure_is_one_line_with_its_cause(
     sender.store.fail(OSError("another"))
     sender.loop.advance(10_000)
     (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert "has failed and takes no more messages: [Errno 5]" in line.getMessage()
+    assert "has failed and refuses messages: [Errno 5]" in line.getMessage()
     assert "/data/store/commitlog/0" in line.getMessage()
     answer = sender.ask(send())
     assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
@@ -89,7 +89,7 @@ def test_missing_descriptors_are_told_and_no_disk_is_called_full(
     assert sender.ask(send()).code == 0
     begun, over = caplog.records
     assert "messages are refused for now: /data/commitlog/0: Too many open files" in begun.message
-    assert over.message == "messages are taken again"
+    assert over.message == "messages are accepted again"
 
 
 def test_a_disk_with_room_and_a_lack_of_descriptors_are_two_reasons(
@@ -122,7 +122,7 @@ def test_a_thread_that_waits_for_descriptors_is_one_line(
         sender.store.note_error("flush-consume-queue", None)
         sender.loop.advance(2_000)
     lacks, works = caplog.messages
-    assert lacks.startswith("flush-consume-queue of the store could not do its work")
+    assert lacks.startswith("flush-consume-queue of the store failed and tries again")
     assert "/data/checkpoint: Too many open files" in lacks
     assert works == "flush-consume-queue of the store works again"
 

@@ -152,7 +152,7 @@ def test_what_no_consumer_can_see_yet_stays(root: Path) -> None:
         age(root, dict.fromkeys(range(4), 30.0))
         report = store.clean_once(now_ms=NOON, disk_ratio=0.1, pause=no_pause)
         assert report.min_phy_offset == behind // FILE_SIZE * FILE_SIZE
-        assert "not on disk, or not in the queues" in str(report.kept)
+        assert "not yet on disk, or not yet in the queues" in str(report.kept)
         settle(store)
         report = store.clean_once(now_ms=NOON, disk_ratio=0.1, pause=no_pause)
         assert report.kept is None

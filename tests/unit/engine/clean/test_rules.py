@@ -72,7 +72,7 @@ def test_levels(
 
 def test_what_is_full_is_named() -> None:
     assert look(DiskUse(0.95, 0.1)).full == (
-        "the disk of the CommitLog is used by 95%, more than 90% (disk_space_warning_level_ratio)"
+        "the disk of the CommitLog is 95% full, more than 90% (disk_space_warning_level_ratio)"
     )
     assert "queues" in str(look(DiskUse(0.1, 0.97)).full)
 

@@ -67,7 +67,9 @@ def test_a_missing_file_before_5_4(tmp_path: Path) -> None:
         report = opened.recovery.index
         assert (report.files, len(report.removed_files)) == (1, FILES - 1)
         first = store.records[MESSAGES + 1]  # behind the message without a key
-        assert report.damage == f"index: no file has the keys of the message at {first.phy_offset}"
+        assert (
+            report.damage == f"index: no file covers the keys of the message at {first.phy_offset}"
+        )
 
 
 def test_tags_that_a_later_version_would_have(tmp_path: Path) -> None:

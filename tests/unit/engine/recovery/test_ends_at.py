@@ -149,9 +149,9 @@ def test_no_record_ends_there(made: tuple[Path, list[int]], tmp_path: Path, wron
 
 def test_an_end_before_the_log(made: tuple[Path, list[int]], tmp_path: Path) -> None:
     root, _ = copied(made, tmp_path / "store")
-    with pytest.raises(ValueError, match="and the log begins at 0"):
+    with pytest.raises(ValueError, match="but the log starts at 0"):
         cut_open(root, 0)
-    with pytest.raises(ValueError, match="and the log begins at 0"):
+    with pytest.raises(ValueError, match="but the log starts at 0"):
         open_by_mode(
             tmp_path / "none", MessageStoreConfig(**CONFIG), RecoverMode(ends_at=7), create=True
         )

@@ -114,7 +114,7 @@ def test_a_log_that_lost_its_end(closed: Path) -> None:
         file.seek(cut - start)
         file.write(bytes(CONFIG["mapped_file_size_commit_log"] - (cut - start)))
     break_entry(closed, "T1", 150)
-    with pytest.raises(CommitLogMissingError, match="3 consume queues know messages"):
+    with pytest.raises(CommitLogMissingError, match="3 consume queues have entries"):
         reopened(closed)
     report = reopened(closed, recover_without_commit_log=True)
     assert report.distrust

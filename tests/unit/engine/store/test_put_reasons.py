@@ -64,7 +64,7 @@ def test_every_way_of_a_put_says_why(store: MessageStore, message: Message, reas
     assert reason in repr(result) and not result.stored
     with pytest.raises(PutFailedError) as caught:
         result.raise_for_status()
-    told = f"put ended with {result.status.name}, nothing was stored: {reason}"
+    told = f"put returned {result.status.name}, nothing was stored: {reason}"
     assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value))) == told
     assert store.append(message).reason == reason
     assert store.put_batch([message]).reason == reason
@@ -92,7 +92,7 @@ def test_a_status_alone_says_something(status: PutMessageStatus) -> None:
 
 def test_stored_but_not_known_to_be_on_disk(store: MessageStore) -> None:
     result = store.put(Message("t", b"")).with_status(PutMessageStatus.FLUSH_DISK_TIMEOUT)
-    with pytest.raises(PutFailedError, match=r"stored all the same: .*syncFlushTimeout"):
+    with pytest.raises(PutFailedError, match=r"but the message is stored: .*syncFlushTimeout"):
         result.raise_for_status()
 
 

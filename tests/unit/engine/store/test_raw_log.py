@@ -102,7 +102,7 @@ def test_a_slave_begins_at_a_later_file(
     with master(tmp_path / "master", rng) as source:
         begin = 3 * FILE_SIZE
         with rmqcore.open(tmp_path / "slave", services=services, **SLAVE) as to:
-            with pytest.raises(ValueError, match="the bytes begin at phy_offset 100, expected 0"):
+            with pytest.raises(ValueError, match="the bytes start at phy_offset 100, expected 0"):
                 to.append_raw(100, source.read_range(100, 100))
             for again in range(2):  # nothing was taken: it may begin elsewhere
                 to.append_raw(begin + again * FILE_SIZE, b"")
@@ -185,17 +185,17 @@ def test_bytes_have_to_be_the_next_ones(tmp_path: Path, rng: random.Random) -> N
     ):
         data = read_all(source)[:FILE_SIZE]
         size = source.lookup(0).msg_size  # type: ignore[union-attr]
-        with pytest.raises(ValueError, match="begin at phy_offset 5, expected 0,"):
+        with pytest.raises(ValueError, match="start at phy_offset 5, expected 0,"):
             to.append_raw(5, data[5:])
         assert to.append_raw(0, data[: size - 10]) == 0
         with pytest.raises(
-            ValueError, match=f"begin at phy_offset {size}, expected 0, .* or {size - 10} "
+            ValueError, match=f"start at phy_offset {size}, expected 0, .* or {size - 10}, "
         ):
             to.append_raw(size, data[size:])
         assert to.append_raw(0, data[:20]) == 0, "from the start again: a new connection"
         assert to.append_raw(20, data[20:size]) == size
         with pytest.raises(
-            ValueError, match=f"begin at phy_offset 20, expected {size}, the end of the log$"
+            ValueError, match=f"start at phy_offset 20, expected {size}, the end of the log$"
         ):
             to.append_raw(20, data[20:])
         assert to.append_raw(size, b"") == size

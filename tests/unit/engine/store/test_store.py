@@ -189,7 +189,7 @@ def test_close_dispatches_what_is_left(root: Path) -> None:
 
 
 def test_one_writer(root: Path, store: MessageStore) -> None:
-    with pytest.raises(StoreLockedError, match="open already in this process"):
+    with pytest.raises(StoreLockedError, match="already open in this process"):
         rmqcore.open(root)
     program = f"import rmqcore; rmqcore.open({str(root)!r})"
     done = subprocess.run(

@@ -192,7 +192,7 @@ def test_what_is_kept_has_no_hole(live: MessageStore, tmp_path: Path) -> None:
     fill(live, 900, 2000)
     while live.min_phy_offset < 220_000:
         live.clean_once(disk_ratio=0.9)
-    with pytest.raises(OtherStoreError, match="would have a hole"):
+    with pytest.raises(OtherStoreError, match="would have a gap"):
         backup(tmp_path / "live", dest, keep_deleted=True)
     assert tree(dest) == before and not (dest / "abort").exists()
     report = backup(tmp_path / "live", dest)
@@ -534,7 +534,7 @@ def test_a_full_disk_is_told_before_anything_is_copied(
 
     monkeypatch.setattr(os, "statvfs", Full)
     with pytest.raises(
-        OSError, match="are needed and 12288 are free; nothing was copied"
+        OSError, match="are needed, but 12288 are free; nothing was copied"
     ) as caught:
         backup(root, tmp_path / "copy", hard_links=False)
     assert caught.value.errno == errno.ENOSPC
@@ -555,7 +555,7 @@ def test_a_disk_that_becomes_full(
 
     with monkeypatch.context() as patched:
         patched.setattr(Copier, "copy", full)
-        with pytest.raises(OSError, match="unfinished: make room") as caught:
+        with pytest.raises(OSError, match="incomplete: free space") as caught:
             backup(root, dest, hard_links=False)
     assert caught.value.errno == errno.ENOSPC
     assert backup(root, dest).exit_code == 0

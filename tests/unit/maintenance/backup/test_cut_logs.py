@@ -86,7 +86,7 @@ def test_a_store_that_was_cut_far_below_the_copy_is_refused(
     assert 1 << 20 < end < (3 << 20) - (1 << 18)
     if in_use:
         (root / "abort").touch()
-    with pytest.raises(OtherStoreError, match="cut back or exchanged"):
+    with pytest.raises(OtherStoreError, match="cut or replaced"):
         backup(root, dest)
     assert tree(dest) == before
     # A destination of its own has the new messages.
@@ -110,7 +110,7 @@ def test_the_queues_show_a_cut_in_files_that_look_unchanged(tmp_path: Path) -> N
     os.utime(first, ns=(times.st_atime_ns, times.st_mtime_ns))
     second.write_bytes(kept)
     before = tree(dest)
-    with pytest.raises(OtherStoreError, match="that follow it there are older"):
+    with pytest.raises(OtherStoreError, match="the records behind it are older"):
         backup(root, dest)
     assert tree(dest) == before
 

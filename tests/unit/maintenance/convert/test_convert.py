@@ -107,13 +107,13 @@ def test_a_store_that_writes_both(files: Path, store: Path, tmp_path: Path) -> N
 
 def test_what_is_refused(files: Path, store: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(StoreError, match="has no database of queues"):
+    with pytest.raises(StoreError, match="has no queue database"):
         rmqcore.convert(files, out)
-    with pytest.raises(ValueError, match="does not write it"):
+    with pytest.raises(ValueError, match="does not write RocksDB"):
         rmqcore.convert(store, out, queues="rocksdb")
     with pytest.raises(ValueError, match="expected 'file'"):
         rmqcore.convert(store, out, queues="files")
-    with pytest.raises(ValueError, match="outside of the store"):
+    with pytest.raises(ValueError, match="outside the store"):
         rmqcore.convert(store, store / "out")
     assert not out.exists()
     out.mkdir()

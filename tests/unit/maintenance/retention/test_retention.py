@@ -131,7 +131,7 @@ def test_a_disk_that_cannot_be_asked(store: Path, monkeypatch: pytest.MonkeyPatc
     assert gone(report)[0] == (2, "disk")
     assert not any(level.never or level.reached_at_ms for level in report.present.levels)
     assert [disk.used_percent for disk in report.disks] == [-1]
-    assert "cannot be asked" in " ".join(report.notes)
+    assert "cannot be measured" in " ".join(report.notes)
 
 
 def test_what_if(store: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_if(store: Path) -> None:
     [
         ({"fileReservTime": "3"}, "did you mean fileReservedTime"),
         ({"file_reserved_tim": "3"}, "did you mean file_reserved_time"),
-        ({"flushDiskType": "SYNC_FLUSH"}, "no setting of this name has a say"),
+        ({"flushDiskType": "SYNC_FLUSH"}, "no setting of this name affects cleaning"),
         ({"deleteWhen": "25"}, "^deleteWhen: expected hours of the day"),
         ({"delete_when": "25"}, "^delete_when: expected hours of the day"),
         ({"deleteWhen": "noon"}, "expected hours of the day"),
@@ -183,7 +183,9 @@ def test_mtimes_in_the_future_keep_all_files_behind_them(store: Path) -> None:
     age(store, 0, -50)
     report = ask(store, horizon_days=4)
     assert gone(report) == dict.fromkeys(range(4), (60, "time"))
-    assert any("1 files" in note and "changed in the future" in note for note in report.notes)
+    assert any(
+        "1 files" in note and "modification time in the future" in note for note in report.notes
+    )
 
 
 def test_a_copy_without_its_times_is_told(store: Path) -> None:

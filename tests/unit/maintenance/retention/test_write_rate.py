@@ -94,7 +94,7 @@ def test_a_clock_that_steps_back(store: Path) -> None:
     stamp(store, when)
     report = retention(store, now_ms=NOON)
     assert report.rate.bytes_per_second >= 0
-    assert any("store times step back" in note for note in report.notes)
+    assert any("store times decrease" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("odd", [-(1 << 63), 0, (1 << 63) - 1])

@@ -141,7 +141,7 @@ def test_what_names_no_queue(
     built.queues.pop((oracle.text_of(odd.topic), queue_id))
     report = salvage(built.write(), tmp_path / "out")
     assert [(one.queue_id, one.why) for one in report.set_aside] == [
-        (queue_id, "its topic or queue id names no queue")
+        (queue_id, "its topic or queue id is invalid")
     ]
     for record in served:
         got = rmqcore.read(tmp_path / "out").get("T", 0, record.queue_offset, 1)

@@ -134,14 +134,14 @@ def test_damage_is_noted(golden: Path) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_columns_are_told(reader: StoreReader, method: str) -> None:
     """The name that was meant was not told, and a text in a list of lists was "unhashable type"."""
-    with pytest.raises(ValueError, match=r"there is no 'when'; .* store_timestamp, born_"):
+    with pytest.raises(ValueError, match=r"unknown column 'when'; .* store_timestamp, born_"):
         getattr(reader, method)(["topic", "when"])
-    meant = r"there is no 'topc' \(did you mean 'topic'\?\), 'Store_time' \(did you mean 'store_timestamp'\?\); there are phy_"
+    meant = r"unknown column 'topc' \(did you mean 'topic'\?\), 'Store_time' \(did you mean 'store_timestamp'\?\); known are phy_"
     with pytest.raises(ValueError, match=meant):
         getattr(reader, method)(["topc", "tags", "Store_time"])
-    with pytest.raises(ValueError, match=r"there is no \['topic'\] .*; there are"):
+    with pytest.raises(ValueError, match=r"unknown column \['topic'\] .*; known are"):
         getattr(reader, method)([["topic"]])
-    with pytest.raises(ValueError, match="a name is given twice"):
+    with pytest.raises(ValueError, match="a name is repeated"):
         getattr(reader, method)(["store_timestamp", "store_timestamp"])
     with pytest.raises(TypeError, match="got the str 'topic'"):
         getattr(reader, method)("topic")

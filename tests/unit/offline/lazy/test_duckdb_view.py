@@ -202,14 +202,14 @@ def test_damage_is_a_warning(golden: Path) -> None:
     assert connection.sql("select count(*) from sound").fetchall() == [(579,)]
 
 
-TOPIC = r"^unexpected keyword argument 'topic' \(did you mean 'topics'\?\); there are columns, .*, topics, queue_ids, "
+TOPIC = r"^unexpected keyword argument 'topic' \(did you mean 'topics'\?\); known are columns, .*, topics, queue_ids, "
 
 
 def test_errors(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = duckdb.connect()
     with pytest.raises(NotAStoreError):
         rmqcore.duckdb_view(connection, "store", tmp_path)
-    with pytest.raises(ValueError, match="there is no 'stored'"):
+    with pytest.raises(ValueError, match="unknown column 'stored'"):
         rmqcore.duckdb_view(connection, "store", store, ["stored"])
     with pytest.raises(TypeError, match=TOPIC):
         rmqcore.duckdb_view(connection, "store", store, topic=["T"])  # type: ignore[call-arg]

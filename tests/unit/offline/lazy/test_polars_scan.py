@@ -269,16 +269,16 @@ def test_errors_of_the_store(tmp_path: Path, golden: Path) -> None:
         rmqcore.scan(tmp_path / "nothing")
     with pytest.raises(NotAStoreError):
         rmqcore.scan(tmp_path)
-    with pytest.raises(ValueError, match="there is no 'stored'"):
+    with pytest.raises(ValueError, match="unknown column 'stored'"):
         rmqcore.scan(golden / "basic" / "store", ["stored"])
 
 
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ({"topic": ["a"]}, r"unexpected keyword argument 'topic' \(did you mean 'topics'\?\); there are columns, .* topics, "),
-        ({"column": ["a"]}, r"unexpected keyword argument 'column' \(did you mean 'columns'\?\); there are "),
-        ({"zzz": 1}, "unexpected keyword argument 'zzz'; there are "),
+        ({"topic": ["a"]}, r"unexpected keyword argument 'topic' \(did you mean 'topics'\?\); known are columns, .* topics, "),
+        ({"column": ["a"]}, r"unexpected keyword argument 'column' \(did you mean 'columns'\?\); known are "),
+        ({"zzz": 1}, "unexpected keyword argument 'zzz'; known are "),
         ({"topics": [1]}, "topics: expected an iterable of str or None, got int"),
         ({"queue_ids": ["0"]}, "queue_ids: expected int, an iterable of int or None, got str"),
     ],

@@ -44,7 +44,7 @@ def test_a_seal_lies_in_one_file(log: LiveLog) -> None:
     assert at_border is not None and behind is not None
     log.write(border - 1, b"\x7f")
     assert (
-        broken_seal(files, at_border) == f"the bytes before {border} are not those that were read"
+        broken_seal(files, at_border) == f"the bytes before {border} changed since they were read"
     )
     assert broken_seal(files, behind) is None
 

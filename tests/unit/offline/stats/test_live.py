@@ -93,7 +93,7 @@ def test_a_store_that_goes_and_comes_back(log: LiveLog, clock: Clock) -> None:
     log.root.rename(log.root.with_name("away"))
     sample = live.sample()
     assert (sample.total.messages, sample.log_file_count) == (0, 0)
-    assert "no file of the log is there now" in sample.problems[0]
+    assert "the log has no files now" in sample.problems[0]
     log.root.with_name("away").rename(log.root)
     log.append("A")
     sample = live.sample()
