@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rmqcore import sysflag as _sysflag
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.cq import CqEntry, pack_cq, unpack_cq
 from rmqcore._native.format.decode import body_crc, check, decode, decode_all
@@ -38,6 +37,7 @@ from rmqcore._native.put.message import Message as _Message
 from rmqcore._native.scan import scan as _scan
 from rmqcore.codec.scan_result import ScanBatches, ScanResult, end_of_scan
 from rmqcore.errors import CorruptMessageError
+from rmqcore.vocabulary import sysflag as _sysflag
 
 if TYPE_CHECKING:
     import numpy as np
