@@ -11,7 +11,7 @@ from rmqcore._native.put.appender import Appender
 from rmqcore._native.put.log_views import store_time, view_at
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.threads.bell import Bells
-from rmqcore._native.threads.mutex import Calls, Mutex
+from rmqcore._native.threads.mutex import Calls, Mutex, run_with
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.second_names import give_own_bytes
@@ -288,11 +288,11 @@ class CommitLog:
 
     def release(self) -> None:
         """Close all files and descriptors, and stop the appender. Views keep their mappings."""
-        self._with_space(self._flush_lock.run, self._release)
+        run_with((self._file_lock, self._space_lock, self._flush_lock), self._release)
 
     def _with_space(self, function: Callable[[*_Given], object], *args: *_Given) -> None:
         """Call a function with the locks of files and of space, taken in this order (`log_space` says why)."""
-        self._file_lock.run(self._space_lock.run, function, *args)
+        run_with((self._file_lock, self._space_lock), function, *args)
 
     def _release(self) -> None:
         self._released = True

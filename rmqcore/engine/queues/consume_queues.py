@@ -13,7 +13,7 @@ from rmqcore._native.queues.queue_compare import QueueCompare
 from rmqcore._native.queues.queue_table import QueueTable
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
-from rmqcore._native.threads.mutex import Mutex
+from rmqcore._native.threads.mutex import Mutex, run_with
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import sync_directory
 from rmqcore.disk.paths import StorePaths
@@ -453,7 +453,7 @@ class ConsumeQueues:
 
     def close(self) -> None:
         """Close all files. Nothing is flushed."""
-        self._flush_lock.run(self._lock.run, self._close)
+        run_with((self._flush_lock, self._lock), self._close)
 
     def _close(self) -> None:
         self._closed = True

@@ -11,7 +11,7 @@ import pytest
 
 from rmqcore._native.threads.bell import Bell, Bells
 from rmqcore._native.threads.descriptor import Descriptor
-from rmqcore._native.threads.mutex import Calls, Mutex
+from rmqcore._native.threads.mutex import Calls, Mutex, run_with
 
 HANG = 120  # seconds
 
@@ -42,6 +42,22 @@ def test_a_thread_never_waits_for_itself() -> None:
     again = Mutex(again=True)
     assert again.run(again.run, len, "abc") == 3
     assert not taken(again)
+
+
+def test_several_locks_are_taken_for_one_call() -> None:
+    first, second = Mutex(), Mutex()
+
+    def both() -> tuple[bool, bool]:
+        return first.held_here, second.held_here
+
+    assert run_with((first, second), both) == (True, True)
+    assert run_with((), divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        run_with((first, second), divmod, 7, 0)
+    with pytest.raises(RuntimeError, match="len: reentrant call"):
+        second.run(run_with, (first, second), len, "")
+    assert not taken(first), "it was taken before the other one was refused"
+    assert not taken(second)
 
 
 def test_work_waits_until_the_last_lock_of_its_thread_is_free() -> None:

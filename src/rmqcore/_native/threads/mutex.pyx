@@ -148,3 +148,19 @@ cdef class Mutex:
             if self.calls is not None:
                 self.calls.leave(PyThread_get_thread_ident())
         return 0
+
+
+def run_with(tuple locks not None, function, *args):
+    """Call ``function(*args)`` with several locks and give its answer.
+
+    The locks are taken in the order of the tuple, each as by `Mutex.run`, and let go of in the reverse order.
+    """
+    cdef Mutex lock
+    if not locks:
+        return function(*args)
+    lock = locks[0]
+    lock.take(function)
+    try:
+        return run_with(locks[1:], function, *args)
+    finally:
+        lock.give_back()
