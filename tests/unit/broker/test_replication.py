@@ -559,8 +559,8 @@ def test_sends_of_one_turn_of_the_loop_are_one_frame(tmp_path: Path, run: Run) -
 
     async def test() -> None:
         async with Side(tmp_path / "master", "SYNC_MASTER", in_sync_replicas=2) as master:
-            ha_master = master.running.ha_master
-            assert ha_master is not None
+            leads = master.running.ha_master
+            assert leads is not None
             master.store.append(Message("t", b"first"))
             end = master.store.max_phy_offset
             peer = await RawSlave.connect(master.ha)
@@ -569,9 +569,28 @@ def test_sends_of_one_turn_of_the_loop_are_one_frame(tmp_path: Path, run: Run) -
                 pass
             for number in range(20):
                 master.store.append(Message("t", b"%d" % number))
-                ha_master.requests_answered()
+                leads.requests_answered()
             at, body = await peer.frame()
             assert (at, at + len(body)) == (end, master.store.max_phy_offset)
+            peer.close()
+
+    run(test())
+
+
+def test_what_is_on_its_way_to_the_disk_is_looked_for_soon(tmp_path: Path, run: Run) -> None:
+    """Under SYNC_FLUSH nothing is to be sent yet when requests are answered: the next look must not be that of a log at rest."""
+
+    async def test() -> None:
+        sync = {"in_sync_replicas": 2, "flush_disk_type": "SYNC_FLUSH"}
+        async with Side(tmp_path / "master", "SYNC_MASTER", **sync) as master:
+            leads = master.running.ha_master
+            assert leads is not None
+            peer = await RawSlave.connect(master.ha)
+            peer.report(0)
+            await eventually_async(lambda: leads._delay_s == ha_master.IDLE_S)
+            master.store.append(Message("t", b"x"))
+            leads.requests_answered()
+            assert leads._delay_s == ha_master.BUSY_S
             peer.close()
 
     run(test())
