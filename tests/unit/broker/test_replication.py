@@ -554,6 +554,48 @@ def test_a_first_report_is_not_an_acknowledgement(tmp_path: Path, run: Run) -> N
     run(test())
 
 
+def test_sends_of_one_turn_of_the_loop_are_one_frame(tmp_path: Path, run: Run) -> None:
+    """A frame and a report for each send cost a SYNC_MASTER with 64 connections more than the sends."""
+
+    async def test() -> None:
+        async with Side(tmp_path / "master", "SYNC_MASTER", in_sync_replicas=2) as master:
+            leads = master.running.ha_master
+            assert leads is not None
+            master.store.append(Message("t", b"first"))
+            end = master.store.max_phy_offset
+            peer = await RawSlave.connect(master.ha)
+            peer.report(1)
+            while (frame := await peer.frame())[0] + len(frame[1]) < end:
+                pass
+            for number in range(20):
+                master.store.append(Message("t", b"%d" % number))
+                leads.requests_answered()
+            at, body = await peer.frame()
+            assert (at, at + len(body)) == (end, master.store.max_phy_offset)
+            peer.close()
+
+    run(test())
+
+
+def test_what_is_on_its_way_to_the_disk_is_looked_for_soon(tmp_path: Path, run: Run) -> None:
+    """Under SYNC_FLUSH nothing is to be sent yet when requests are answered: the next look must not be that of a log at rest."""
+
+    async def test() -> None:
+        sync = {"in_sync_replicas": 2, "flush_disk_type": "SYNC_FLUSH"}
+        async with Side(tmp_path / "master", "SYNC_MASTER", **sync) as master:
+            leads = master.running.ha_master
+            assert leads is not None
+            peer = await RawSlave.connect(master.ha)
+            peer.report(0)
+            await eventually_async(lambda: leads._delay_s == ha_master.IDLE_S)
+            master.store.append(Message("t", b"x"))
+            leads.requests_answered()
+            assert leads._delay_s == ha_master.BUSY_S
+            peer.close()
+
+    run(test())
+
+
 def test_one_line_when_a_slave_goes_and_one_when_it_is_back(
     tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:

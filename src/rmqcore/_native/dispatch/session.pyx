@@ -202,8 +202,8 @@ cdef class Dispatched:
         return code
 
     cdef int32_t number_topics(self, ColumnScan scan, heard, int32_t *ids) except -1:
-        cdef bytes utf8
         """The numbers that the scan has for some topics, which it sees before any record of theirs."""
+        cdef bytes utf8
         cdef int32_t count = 0
         if len(heard) > MOST_HEARD:
             raise ValueError(f"{len(heard)} topics that are heard, at most {MOST_HEARD}")
