@@ -86,7 +86,7 @@ def asynchronous(folder: pathlib.Path) -> tuple[list[Row], dict[str, Taken]]:
         rows.append(limit("idle", "no client", idle, IDLE_PERCENT, "% CPU"))
         rows.append(limit(waiting, "nothing comes", held, IDLE_PERCENT, "% CPU"))
         rows.append(woken(servers))
-        rows += fairness(servers)
+        rows += while_others_rest(servers, server, lambda: fairness(folder, server))
         results = measured(servers, LOADS)
         for load in LOADS:
             rows += compared(load, results[load.name])
@@ -114,19 +114,32 @@ def woken(servers: list[Server]) -> Row:
     return limit("send to the answer of a held pull", text, median_ms, WAKE_MS, "ms")
 
 
-def fairness(servers: list[Server]) -> list[Row]:
-    """What a send waits beside neighbours that never pause, of each kind and number."""
-    return [beside(servers, kind, count) for kind in KINDS for count in COUNTS]
+def fairness(folder: pathlib.Path, server: Server) -> list[Row]:
+    """What a send waits beside neighbours that never pause, of each kind and number; for each kind Java's broker is a new one."""
+    rows = []
+    for number, kind in enumerate(KINDS):
+        with java(folder / f"java-fairness-{number}") as real:
+            servers = [server] if real is None else [server, real]
+            in_turns(servers[1:], prepare_for_neighbours)
+            rows += [beside(servers, kind, count) for count in COUNTS]
+    return rows
+
+
+def prepare_for_neighbours(server: Server) -> None:
+    prepare_topic(server)
+    server.create_topic(BACKLOG_TOPIC)
+    run_load(server, FILLING, WARM_S, BACKLOG_TOPIC)
+    run_load(server, LOADS[0], WARM_S)
 
 
 def beside(servers: list[Server], kind: str, count: int) -> Row:
+    """A row of one kind and number; a broker that does not answer quickly afterwards is left out of `servers` from then on."""
     waits: dict[str, Waits] = {}
-    in_turns(servers, lambda one: waits.update({one.name: beside_neighbours(one, kind, count)}))
-    text = "; ".join(
-        f"{name} p50 {one.p50_ms:.2f} ms, p99 {one.p99_ms:.2f}, worst {one.worst_ms:.1f}"
-        + (f", {one.refused} of {len(one.seconds)} refused" if one.refused else "")
-        for name, one in waits.items()
+    in_turns(
+        list(servers), lambda one: waits.update({one.name: beside_neighbours(one, kind, count)})
     )
+    servers[1:] = [one for one in servers[1:] if waits[one.name].settled]
+    text = "; ".join(f"{name} {one}" for name, one in waits.items())
     name = f"fairness: a send beside {count} neighbour{'s' * (count > 1)}, {kind}"
     return limit(name, text, waits["rmqcore"].p99_ms, FAIR_P99_MS, "ms")
 

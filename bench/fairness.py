@@ -49,10 +49,13 @@ class Waits:
         Of each send, in order of length.
     refused : int
         Sends that were answered with an error.
+    settled : bool
+        The broker answered a quiet client soon when the neighbours had gone.
     """
 
     seconds: list[float]
     refused: int
+    settled: bool = True
 
     @property
     def p50_ms(self) -> float:
@@ -66,9 +69,15 @@ class Waits:
     def worst_ms(self) -> float:
         return self.seconds[-1] * 1e3
 
+    def __str__(self) -> str:
+        text = f"p50 {self.p50_ms:.2f} ms, p99 {self.p99_ms:.2f}, worst {self.worst_ms:.1f}"
+        if self.refused:
+            text += f", {self.refused} of {len(self.seconds)} refused"
+        return text if self.settled else f"{text}, and no quick answer {SETTLE_S:g} s later"
+
 
 def beside_neighbours(server: Server, kind: str, count: int) -> Waits:
-    """Send beside `count` neighbours of a kind for a while; return when the broker has no more to do for them."""
+    """Send beside `count` neighbours of a kind for a while; return when the broker has no more to do for them, or later."""
     address = server.namesrv if kind == REGISTERING else server.address
     command = [sys.executable, "-m", "bench.fairness", address, kind, str(count)]
     neighbours = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -80,9 +89,10 @@ def beside_neighbours(server: Server, kind: str, count: int) -> Waits:
         neighbours.kill()
         neighbours.communicate()
     end = time.monotonic() + SETTLE_S
-    while _sends(server, SETTLED_S).worst_ms > SETTLED_S * 1e3 and time.monotonic() < end:
-        time.sleep(SETTLED_S)
-    return waits
+    while not (settled := _sends(server, SETTLED_S).worst_ms <= SETTLED_S * 1e3):
+        if time.monotonic() > end:
+            break
+    return dataclasses.replace(waits, settled=settled)
 
 
 def _sends(server: Server, seconds: float) -> Waits:
