@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -14,11 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC
-from rmqcore.disk.paths import StorePaths, parse_file_name, parse_queue_id
+from rmqcore.disk.paths import PATH_SPLITTER, StorePaths, parse_file_name, parse_queue_id
 from rmqcore.disk.queue_files import batch_topics
 from rmqcore.disk.read_range import read_range
 from rmqcore.disk.topics_file import configured_batch_topics
-from rmqcore.errors import StoreError, StoreKindError
+from rmqcore.errors import CommitLogMissingError, StoreError, StoreKindError
 from rmqcore.vocabulary.topics import REVIVE_TOPIC_PREFIX
 
 DLEDGER_HEAD_SIZE = 48
@@ -150,6 +151,19 @@ def find_kinds(paths: StorePaths) -> tuple[StoreKind, ...]:
         for name, place in _found(paths)
         for rule in (RULES[name],)
     )
+
+
+def name_logs_beside(error: CommitLogMissingError, paths: StorePaths) -> None:
+    """Let the error's hint name directories in the root that hold files of a log, instead of the way to go on without them."""
+    beside = [kind.place for kind in find_kinds(paths) if kind.name == "log_elsewhere"]
+    if beside:
+        given = [folder for folder in paths.commitlogs if _holds_records(folder)]
+        found = [*given, *(paths.root / place for place in beside)]
+        folders = PATH_SPLITTER.join(map(os.fspath, found))
+        error.hint = (
+            f"the root holds files of a log in {', '.join(beside)}: name all directories of the log in store_path_commit_log "
+            f"(--commitlog {shlex.quote(folders)})"
+        )
 
 
 def refuse_to_write(paths: StorePaths) -> None:

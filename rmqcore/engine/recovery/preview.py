@@ -6,13 +6,14 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.store_kinds import refuse_to_write
+from rmqcore.disk.store_kinds import name_logs_beside, refuse_to_write
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.index.heal import IndexReport, plan_index
 from rmqcore.engine.recovery.plan import RecoveryPlan, plan_recovery, refuse_missing_end
 from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode
+from rmqcore.errors import CommitLogMissingError
 
 
 def preview_recovery(
@@ -67,6 +68,9 @@ def preview_recovery(
         how = mode.index(config, clean_exit=clean_exit and not plan.distrust)
         end = plan.end_phy_offset
         return plan, plan_index(chosen, commitlog, config, end, how, mode.progress)
+    except CommitLogMissingError as error:
+        name_logs_beside(error, paths)
+        raise
     finally:
         queues.close()
         commitlog.release()

@@ -12,7 +12,7 @@ from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.store_kinds import refuse_to_write, unwritten_topics
+from rmqcore.disk.store_kinds import name_logs_beside, refuse_to_write, unwritten_topics
 from rmqcore.disk.swap import finish_swaps
 from rmqcore.engine.clean.before_open import clean_before_open, no_room_to_open
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
@@ -26,7 +26,7 @@ from rmqcore.engine.recovery.recovery import recover
 from rmqcore.engine.recovery.report import RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store_state import StoreState
-from rmqcore.errors import NotAStoreError, is_no_room
+from rmqcore.errors import CommitLogMissingError, NotAStoreError, is_no_room
 
 Settle = Callable[[StorePaths, MessageStoreConfig], MessageStoreConfig]
 
@@ -95,7 +95,9 @@ class StoreParts:
         try:
             self.locks.acquire(create=create)
             self._open_with_room(clock, state.pause_or_fail, self._watched(mode))
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, CommitLogMissingError):
+                name_logs_beside(error, paths)
             self.locks.undo()
             raise
 

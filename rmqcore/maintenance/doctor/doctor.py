@@ -30,7 +30,11 @@ from rmqcore.maintenance.doctor.name_checks import (
 )
 from rmqcore.maintenance.doctor.order import in_order
 from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
-from rmqcore.maintenance.doctor.queue_checks import check_groups, check_queue_ends
+from rmqcore.maintenance.doctor.queue_checks import (
+    check_groups,
+    check_places_taken,
+    check_queue_ends,
+)
 from rmqcore.maintenance.doctor.report import (
     ERROR,
     WARNING,
@@ -58,6 +62,7 @@ CHECKS: tuple[Check, ...] = (
     check_times,
     check_the_checkpoint,
     check_queue_ends,
+    check_places_taken,
     check_groups,
     check_waiting,
     check_delay_offsets,
@@ -86,7 +91,8 @@ def doctor(
 
     It only reads; the store may be in use, broken, or from a stranger. Names, sizes, both ends of files, checkpoint,
     configuration, and the log that a start would read (a log of up to 64 MiB: all of it) are looked at, which takes seconds;
-    `thorough` compares everything with everything, as `fsck` does.
+    the plan of a start is made, unless a process has the store or a log above 64 MiB was not cleanly closed. `thorough` compares
+    everything with everything, as `fsck` does.
 
     Parameters
     ----------

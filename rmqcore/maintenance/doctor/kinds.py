@@ -201,6 +201,15 @@ KINDS = {
         "exit does not change the entry.",
         FSCK,
     ),
+    "place_taken": Kind(
+        ERROR,
+        (1, 3, 8),
+        "Records of the log have the same queue offset: a broker gave it again after a crash. One of them has the place in the "
+        "queue, or gets it at the next start; the other is in no queue then, and consumers do not get it.",
+        "Copy the store away first. The command shows which messages (set_aside); salvage keeps them, for lookups by message id "
+        "and key.",
+        RECOVER,
+    ),
     "queue_min_below_log": Kind(
         WARNING,
         (8,),

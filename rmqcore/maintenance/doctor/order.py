@@ -24,6 +24,7 @@ RECOVERED = frozenset(
         "queues_missing",
         "queues_behind",
         "queue_beyond_log",
+        "place_taken",
         "queue_files",
         "index_files",
         "index_missing",

@@ -9,10 +9,13 @@ from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.disk.queue_ends import end_of_message
 from rmqcore.engine.recovery.comparison import CLEAN_BYTES
 from rmqcore.engine.recovery.misnamed import misnamed_record
-from rmqcore.maintenance.doctor.patient import Patient
+from rmqcore.engine.recovery.preview import preview_recovery
+from rmqcore.errors import StoreError
+from rmqcore.maintenance.doctor.patient import MOST_QUEUES, Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.maintenance.guard.misnamed import entries_of
 from rmqcore.maintenance.retention.unread import Position, positions
+from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
@@ -57,6 +60,32 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
     if 0 <= reached < end - CLEAN_BYTES:
         what = f"no entry points behind {reached}"
         yield patient.diagnosis("queues_behind", [Evidence("consumequeue", what, end, reached)])
+
+
+def check_places_taken(patient: Patient) -> Iterator[Diagnosis]:
+    """Messages that are in no queue once a start has made the queues right; not of a large log that was not cleanly closed."""
+    large = patient.read_from > 0 and patient.unclean
+    if patient.holder is not None or not patient.has_messages or large or patient.is_log_only:
+        return
+    if len(patient.queues) >= MOST_QUEUES:
+        return
+    try:
+        settings = found_config(patient.paths, patient.settings)
+        plan, _ = preview_recovery(patient.paths, settings)
+    except (StoreError, OSError):  # an open refuses the store: told with names, sizes and kinds
+        return
+    if plan.aside.count:
+        evidence = [
+            Evidence(
+                f"{patient.paths.consumequeue.name}/{one.topic}/{one.queue_id}",
+                f"queue offsets {one.first_queue_offset} to {one.last_queue_offset}, at {one.first_phy_offset} to "
+                f"{one.last_phy_offset}: {one.why}",
+                "one record for each queue offset",
+                one.first_phy_offset,
+            )
+            for one in plan.aside.records
+        ]
+        yield patient.diagnosis("place_taken", evidence)
 
 
 def _min_below(patient: Patient, below: list[tuple[QueueFiles, int, int]]) -> Diagnosis:

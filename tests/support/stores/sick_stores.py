@@ -188,6 +188,16 @@ def misnamed_records(sick: Sick) -> None:
     sick.write(sick.log(FILES - 1), at, b"U")
 
 
+def place_taken(sick: Sick) -> None:
+    """The last message of a queue got the queue offset of the one before it, which has the entry."""
+    views = [one for one in rmqcore.read(sick.root).messages() if one.topic == "T0"]
+    one, other = views[-2:]
+    at = other.phy_offset % FILE_SIZE + 20
+    sick.write(sick.log(FILES - 1), at, one.queue_offset.to_bytes(8, "big"))
+    path = sick.root / "consumequeue" / "T0" / "0" / f"{other.queue_offset // 20 * 400:020}"
+    sick.write(path, other.queue_offset % 20 * 20, bytes(20))
+
+
 def queue_min_below_log(sick: Sick) -> None:
     """Somebody deleted old files by hand: the first files of the queues speak of nothing that is there."""
     for number in range(2):
@@ -423,6 +433,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         queues_behind,
         queue_beyond_log,
         misnamed_records,
+        place_taken,
         queue_min_below_log,
         queue_files,
         group_beyond_queue,

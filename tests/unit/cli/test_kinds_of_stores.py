@@ -69,8 +69,10 @@ READING = {
     "stats": ("stats", "STORE"),
     "get": ("get", "STORE", "--topic", "TOPIC", "--queue", "QUEUE", "--offset", "0"),
     "query": ("query", "STORE", "--topic", "TOPIC", "--key", "k"),
+    "lookup": ("lookup", "STORE", "ID"),
     "fsck": ("fsck", "STORE"),
     "diff": ("diff", "STORE", "STORE"),
+    "retention": ("retention", "STORE"),
     "rebuild --out": ("rebuild", "STORE", "--out", "OUT"),
     "salvage": ("salvage", "STORE", "OUT"),
     "backup": ("backup", "STORE", "OUT"),
@@ -111,6 +113,7 @@ def row_of(kind: str, tmp_path: Path, run: Run) -> list[str]:
             "OUT": home / "out",
             "TOPIC": view.topic,
             "QUEUE": str(view.queue_id),
+            "ID": view.msg_id,
         }
         done = run(*(given.get(word, word) for word in words))
         refused = "Error: " in done.err

@@ -13,8 +13,10 @@ import pytest
 
 import rmqcore
 from rmqcore import Message, codec
+from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_kinds import RULES, dledger_folders, find_kinds, is_dledger_log
+from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.errors import CommitLogMissingError, NotAStoreError, StoreKindError
 from rmqcore.vocabulary.status import PutMessageStatus
 
@@ -235,14 +237,32 @@ def test_a_directory_of_the_log_that_is_missing_after_a_clean_exit(tmp_path: Pat
     newest = logs[-1].parent
     kept = root / ("log1" if newest.name == "log2" else "log2")
     before = contents(root)
-    with pytest.raises(CommitLogMissingError):
+    with pytest.raises(CommitLogMissingError) as caught:
         rmqcore.open(root, store_path_commit_log=str(kept), **SIZES)
+    assert f"--commitlog {kept},{newest})" in caught.value.hint
     for recover in ("normal", "deep"):
         with pytest.raises(CommitLogMissingError):
             rmqcore.open(root, store_path_commit_log=str(kept), recover=recover, **SIZES)
     assert contents(root) == before
     with rmqcore.open(root, store_path_commit_log=both, **SIZES) as store:
         assert sum(store.max_offset("T", queue_id) for queue_id in range(4)) == 100
+
+
+def test_the_error_names_directories_of_a_log_in_the_root(tmp_path: Path) -> None:
+    """The hint named the setting that lets an open delete all queues."""
+    root = tmp_path / "store"
+    both = f"{root}/log1,{root}/log2"
+    with rmqcore.open(root, store_path_commit_log=both, **SIZES) as store:
+        for n in range(100):
+            store.put(Message("T", b"x" * 900, queue_id=n % 4)).raise_for_status()
+        store.wait_dispatched()
+    with pytest.raises(CommitLogMissingError) as caught:
+        rmqcore.open(root, **SIZES)
+    assert f"--commitlog {both})" in caught.value.hint
+    assert "recover_without_commit_log" not in caught.value.hint
+    with pytest.raises(CommitLogMissingError) as caught:
+        preview_recovery(StorePaths(root), MessageStoreConfig(**SIZES))
+    assert f"--commitlog {both})" in caught.value.hint
 
 
 def test_no_directory_is_made_for_a_refused_store(tmp_path: Path) -> None:

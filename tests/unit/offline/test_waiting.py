@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import StoreCopy
+from support.server_process import ServerProcess
 from support.stores.sick_stores import SLOT, SLOTS, popped_body, put_popped, write_wheel
 
 import rmqcore
@@ -144,3 +145,15 @@ def test_info_counts_them(store: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert json.loads(capfd.readouterr().out)["waiting"]["timer_messages"] == 3
     assert main(["info", str(store), "--format", "table"]) == 0
     assert "3 timed messages wait until" in capfd.readouterr().out
+
+
+def test_serve_says_so_when_it_starts(store: Path, tmp_path: Path) -> None:
+    write_wheel(store, {SECOND + 10: 5}, read_to_ms=SECOND * 1000, queue_offset=5)
+    sizes = {
+        "mappedFileSizeConsumeQueue": 6_000_000,
+        "maxHashSlotNum": 5_000_000,
+        "maxIndexNum": 20_000_000,
+    }
+    with ServerProcess(tmp_path, settings=sizes) as server:
+        assert "5 timed messages wait until" in server.log
+        assert server.stop() == 0

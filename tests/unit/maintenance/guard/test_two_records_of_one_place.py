@@ -48,6 +48,13 @@ def given_again(root: Path, topic: str = "T") -> tuple[Path, list[Record]]:
     return root, records[12:14]
 
 
+def doctor_opinion(root: Path) -> tuple[int, list[int | None]]:
+    """Exit code, and the first messages of the ranges that are in no queue: it said nothing without ``--thorough``."""
+    report = rmqcore.doctor(root, config=CONFIG)
+    found = [one for one in report.diagnoses if one.name == "place_taken"]
+    return report.exit_code, [piece.phy_offset for one in found for piece in one.evidence]
+
+
 def fsck_opinion(root: Path) -> tuple[int, set[str]]:
     report = rmqcore.fsck(root)
     about = {
@@ -64,6 +71,7 @@ def test_the_plan_and_the_report_name_them(tmp_path: Path, deep: bool) -> None:
     root, lost = given_again(tmp_path / "store")
     paths = StorePaths(root)
     assert fsck_opinion(root) == (2, {"error"})
+    assert doctor_opinion(root) == (2, [lost[0].phy_offset])
     plan, _ = preview_recovery(paths, CONFIG, RecoverMode(deep))
     assert (plan.loses_something, plan.aside.count, plan.aside.displaced) == (True, 2, 2)
     (one,) = plan.aside.records
@@ -81,6 +89,7 @@ def test_the_plan_and_the_report_name_them(tmp_path: Path, deep: bool) -> None:
         assert store.recovery.exit_code == 2
         assert "2 messages are in no queue" in str(store.recovery)
     assert fsck_opinion(root) == (2, {"error"}), "before the repair and after it"
+    assert doctor_opinion(root) == (2, [lost[0].phy_offset])
     again, _ = preview_recovery(paths, CONFIG, RecoverMode(deep=True))
     assert (again.aside.count, again.aside.displaced) == (2, 0)
     report = rmqcore.doctor(root, thorough=True)
