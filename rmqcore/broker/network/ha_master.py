@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -309,25 +310,34 @@ class SlaveConnection(asyncio.Protocol):
             self._end(error)
 
     def _send(self, transport: asyncio.Transport, follower: Follower) -> None:
-        master = self._master
-        now, frames = master.clock(), 0
-        while follower.lacks and not self._paused:
-            if follower.sent_to < self._store.min_phy_offset:
+        """Write the frames that fit in the buffer, and ask for another turn if the slave lacks more."""
+        frames: list[bytes | memoryview] = []
+        then = self._gather(frames, follower, MOST_UNSENT - self.unsent)
+        if frames:
+            transport.writelines(frames)
+        if then is not None:
+            then()
+        elif follower.lacks and not self._paused:
+            self._go_on_after(0)
+
+    def _gather(
+        self, frames: list[bytes | memoryview], follower: Follower, most_bytes: int
+    ) -> Callable[[], object] | None:
+        """Add frames of about `most_bytes` bytes; return the step that comes before further ones, or None."""
+        master, store = self._master, self._store
+        now, most = master.clock(), follower.sent_to + most_bytes
+        while follower.lacks and follower.sent_to < most and len(frames) < 2 * MOST_FRAMES:
+            if follower.sent_to < store.min_phy_offset:
                 follower.next_body()  # raises: it is deleted
-            if frames == MOST_FRAMES:
-                self._go_on_after(0)
-                return
             wait_s = master.pace.wait(now)
             if wait_s > 0:
-                self._go_on_after(wait_s)
-                return
+                return partial(self._go_on_after, wait_s)
             if not self._is_in_memory(follower.sent_to):
-                self._read_in(follower.sent_to)
-                return
+                return partial(self._read_in, follower.sent_to)
             body = follower.next_body()
-            transport.writelines((follower.frame(body, now), body))
+            frames += (follower.frame(body, now), body)
             master.pace.sent(len(body))
-            frames += 1
+        return None
 
     def _go_on_after(self, seconds: float) -> None:
         self._waits = True
