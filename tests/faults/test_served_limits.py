@@ -389,8 +389,7 @@ def test_a_configuration_of_another_store_is_named(tmp_path: Path) -> None:
     options = ("--config", str(config), "--host", "192.0.2.1", "--insecure")
     done = serve(tmp_path / "store", *options)
     warning = (
-        f"storePathRootDir) is {tmp_path / 'other'}, and the store that is opened is "
-        f"{tmp_path / 'store'}"
+        f"storePathRootDir) is {tmp_path / 'other'}, but the store to open is {tmp_path / 'store'}"
     )
     assert done.stderr.count(warning) == 1
     config.write_text(f"storePathRootDir={tmp_path / 'store'}\n")

@@ -117,7 +117,7 @@ def test_uris(uri: str, base: str, path: str) -> None:
     [
         ("s3:///a", "lacks the bucket"),
         ("abfs://box:hush@account/a", "not in the URI"),
-        ("s3://bucket/a?nope=1", r"storage\.nope is no option"),
+        ("s3://bucket/a?nope=1", r"storage\.nope is not an option"),
         ("1://hush", "is not a URI"),
     ],
 )
@@ -137,7 +137,7 @@ def test_options_get_their_types() -> None:
     }
     assert parse_options("hdfs", (("extra_conf", '{"a": "b"}'),)) == {"extra_conf": {"a": "b"}}
     for bad in ("[1]", "{"):
-        with pytest.raises(ValueError, match=r"storage\.extra_conf cannot be read"):
+        with pytest.raises(ValueError, match=r"storage\.extra_conf has the wrong type"):
             parse_options("hdfs", (("extra_conf", bad),))
 
 
