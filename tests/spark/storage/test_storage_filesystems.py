@@ -57,7 +57,7 @@ def test_globs_and_names_on_an_fsspec_filesystem(memory: fsspec.AbstractFileSyst
         memory.pipe(f"/stores/{path}", b"")
     base = "memory:///stores"
     with pytest.warns(
-        NoStoreWarning, match="stores/d does not exist; memory:///stores/c holds no "
+        NoStoreWarning, match="stores/d does not exist; memory:///stores/c has no "
     ):
         found = find_stores(f"{base}/{{{{a,[b]}}/store,c,d}},{base}/{{x,y}}", FSSPEC)
     assert {store.broker: store.root for store in found} == {
