@@ -112,7 +112,8 @@ def test_files_that_were_deleted_before_they_were_exported(
     for number in range(2):
         log.path(number * 4096).unlink()
     with pytest.raises(
-        DataLossError, match=f"CommitLog offset {end} cannot be read, the first one available is offset 8192"
+        DataLossError,
+        match=f"CommitLog offset {end} cannot be read, the first one available is offset 8192",
     ):
         grow(store, out)
     with caplog.at_level(logging.WARNING):

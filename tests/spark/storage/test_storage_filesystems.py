@@ -56,9 +56,7 @@ def test_globs_and_names_on_an_fsspec_filesystem(memory: fsspec.AbstractFileSyst
     for path in ("a/store/commitlog/0", "b/store/commitlog/0", "{x,y}/commitlog/0", "c/z/0"):
         memory.pipe(f"/stores/{path}", b"")
     base = "memory:///stores"
-    with pytest.warns(
-        NoStoreWarning, match="stores/d does not exist; memory:///stores/c has no "
-    ):
+    with pytest.warns(NoStoreWarning, match="stores/d does not exist; memory:///stores/c has no "):
         found = find_stores(f"{base}/{{{{a,[b]}}/store,c,d}},{base}/{{x,y}}", FSSPEC)
     assert {store.broker: store.root for store in found} == {
         "a": f"{base}/a/store",

@@ -310,7 +310,9 @@ def test_an_offset_that_was_cleaned_away(
     frame = rmqcore.spark.read(spark, root, startingPhyOffset=5)
     with pytest.raises(AnalysisException) as caught:
         frame.collect()
-    assert "CommitLog offset 5 cannot be read, the first one available is offset 131072" in str(caught.value)
+    assert "CommitLog offset 5 cannot be read, the first one available is offset 131072" in str(
+        caught.value
+    )
 
 
 def test_damage_fails_failfast_with_file_and_offset(spark: SparkSession, golden: Path) -> None:

@@ -331,7 +331,9 @@ def test_files_are_left_out_by_offset_and_by_time(golden: Path) -> None:
 def test_an_offset_that_was_cleaned_away(golden: Path, store_copy: StoreCopy) -> None:
     root = store_copy("basic")
     min((root / "commitlog").iterdir()).unlink()
-    with pytest.raises(DataLossError, match="offset 5 cannot be read, the first one available is offset 131072"):
+    with pytest.raises(
+        DataLossError, match="offset 5 cannot be read, the first one available is offset 131072"
+    ):
         table_of(root, startingPhyOffset=5).parts()
     rows = read_table(root, startingPhyOffset=5, failOnDataLoss=False, columns="phy_offset")
     assert rows == only(
@@ -359,7 +361,9 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
     """A read from queue offset 5 of a queue of which 0 to 18 were cleaned away began with 19, and said nothing."""
     root = golden / "crash_expired" / "input"
     given = {"TopicCrashA": {"input": {"0": 5}}}
-    gone = "queue TopicCrashA/0, queue offset 5 cannot be read, the first one available is offset 19"
+    gone = (
+        "queue TopicCrashA/0, queue offset 5 cannot be read, the first one available is offset 19"
+    )
     with pytest.raises(DataLossError, match=gone) as raised:
         table_of(root, startingOffsets=given).parts()
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
