@@ -302,7 +302,7 @@ def test_settings_that_do_nothing_are_told(tmp_path: Path) -> None:
     """`rmqcore.open` warned of such a setting of a broker.conf, and the broker took the same file without a word."""
     with ServerProcess(tmp_path, settings={"transientStorePoolEnable": "true"}) as process:
         assert process.stop() == 0
-    told = "Warning: transient_store_pool_enable (transientStorePoolEnable) does nothing: "
+    told = "Warning: transient_store_pool_enable (transientStorePoolEnable) has no effect: "
     assert told in process.log.replace("\n", " ")
 
 
