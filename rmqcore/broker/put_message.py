@@ -198,7 +198,7 @@ def _answered(append: Callable[[], PutResult]) -> PutResult:
     except (BufferError, OverflowError, TypeError, ValueError):
         return refused_result(PutMessageStatus.MESSAGE_ILLEGAL)
     except (StoreError, OSError) as error:
-        _LOG.error("a message was not stored: %s", error)
+        _LOG.error("a message could not be stored: %s", error)
         return refused_result(PutMessageStatus.UNKNOWN_ERROR)
 
 

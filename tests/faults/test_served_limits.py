@@ -302,7 +302,7 @@ def test_settings_that_do_nothing_are_told(tmp_path: Path) -> None:
     """`rmqcore.open` warned of such a setting of a broker.conf, and the broker took the same file without a word."""
     with ServerProcess(tmp_path, settings={"transientStorePoolEnable": "true"}) as process:
         assert process.stop() == 0
-    told = "Warning: transient_store_pool_enable (transientStorePoolEnable) does nothing: "
+    told = "Warning: transient_store_pool_enable (transientStorePoolEnable) has no effect: "
     assert told in process.log.replace("\n", " ")
 
 
@@ -389,8 +389,7 @@ def test_a_configuration_of_another_store_is_named(tmp_path: Path) -> None:
     options = ("--config", str(config), "--host", "192.0.2.1", "--insecure")
     done = serve(tmp_path / "store", *options)
     warning = (
-        f"storePathRootDir) is {tmp_path / 'other'}, and the store that is opened is "
-        f"{tmp_path / 'store'}"
+        f"storePathRootDir) is {tmp_path / 'other'}, but the store to open is {tmp_path / 'store'}"
     )
     assert done.stderr.count(warning) == 1
     config.write_text(f"storePathRootDir={tmp_path / 'store'}\n")

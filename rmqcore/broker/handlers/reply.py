@@ -118,7 +118,7 @@ def _answer(call: Call, result: PutResult, queue_id: int, why: str | None) -> Re
             "queueOffset": str(result.queue_offset),
         }
     else:
-        _LOG.warning("a reply is not stored: %s", result.status)
+        _LOG.warning("a reply could not be stored: %s", result.status)
     code = ResponseCode.SUCCESS if why is None else ResponseCode.SYSTEM_ERROR
     return call.respond(code, why, ext_fields=fields)
 

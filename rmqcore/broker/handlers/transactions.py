@@ -108,7 +108,7 @@ def _answer(call: Call, half: MessageView, message: Message, result: PutResult) 
             f"msg body length limit {limit}B, msg properties length limit 32KB."
         )
         return call.respond(ResponseCode.MESSAGE_ILLEGAL, remark)
-    _LOG.error("the half at %d is not committed: %s", half.phy_offset, status)
+    _LOG.error("the half message at %d could not be committed: %s", half.phy_offset, status)
     return call.respond(*_REFUSED.get(status, (_ERROR, "UNKNOWN_ERROR DEFAULT")))
 
 

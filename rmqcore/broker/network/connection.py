@@ -153,12 +153,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         connections = self._connections
         if not connections.may_connect(host):
-            _LOG.warning("%s may not connect: see --allow", self.peer)
+            _LOG.warning("%s is not allowed to connect: see --allow", self.peer)
             transport.abort()
             return
         if len(connections.open) >= connections.max_connections:
             _LOG.warning(
-                "%s is one connection too many (%d)", self.peer, connections.max_connections
+                "%s was refused: the limit of %d connections is reached",
+                self.peer,
+                connections.max_connections,
             )
             transport.abort()
             return
@@ -345,7 +347,9 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self.abort()
         elif self._decoder.pending and now - self._frame_began > HALF_FRAME_S:
             _LOG.warning(
-                "%s: half a frame for %d s; the connection is closed", self.peer, HALF_FRAME_S
+                "%s: an incomplete frame for %d s; the connection is closed",
+                self.peer,
+                HALF_FRAME_S,
             )
             self.close()
         elif now - self._last_bytes > IDLE_S:
@@ -491,7 +495,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         connections = self._connections
         if connections.are_full(now) and connections.buffered > 2 * connections.max_buffered:
             _LOG.warning(
-                "%s: half a frame, and no room for the rest; the connection is closed", self.peer
+                "%s: an incomplete frame, and the buffers are full; the connection is closed",
+                self.peer,
             )
             # Its room is there at once: else all that are read before the loop tells of its end would be closed too.
             self._decoder = FrameDecoder()
@@ -538,7 +543,7 @@ def _encoded(command: RemotingCommand) -> bytes:
     try:
         return encode_command(command)
     except ValueError as error:  # a body that fits no frame, say
-        _LOG.warning("%s has no room in a frame: %s", code_name(command.code), error)
+        _LOG.warning("%s does not fit a frame: %s", code_name(command.code), error)
         lost = RemotingCommand(
             ResponseCode.SYSTEM_ERROR, opaque=command.opaque, flag=command.flag, remark=str(error)
         )

@@ -84,7 +84,7 @@ class UnknownTopics:
             note(f"topic {topic!r}: {where}")
 
     def _text(self, topic: str) -> str:
-        return f"unknown topic {topic!r}{did_you_mean(topic, self._known, shown=repr)}"
+        return f"no topic {topic!r}{did_you_mean(topic, self._known, shown=repr)}"
 
     def _hint(self) -> str:
         return f"`rmqcore {self._listed_by} {self._store}` lists the topics"

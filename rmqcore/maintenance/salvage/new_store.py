@@ -39,7 +39,7 @@ def new_store(target_path: Path, source_root: Path) -> Iterator[Folder]:
     target = open_target(target_path, source_root, make=True)
     if set(target.names()) - {WORKING}:
         error = TargetNotEmptyError(f"{target_path} is not empty")
-        error.hint = "OUT must be an empty or new directory; nothing was changed"
+        error.hint = "OUT must be a new or empty directory; nothing was changed"
         raise error
     moved: list[str] = []
     try:

@@ -49,7 +49,7 @@ def test_a_log_that_was_cut_and_written_anew(tmp_path: Path) -> None:
     last = log.path(end - 1)
     data = last.read_bytes()
     last.write_bytes(data[: cut % 4096] + bytes(4096 - cut % 4096))
-    with pytest.raises(WatermarkError, match=f"up to CommitLog offset {end}, and the bytes before"):
+    with pytest.raises(WatermarkError, match=f"up to CommitLog offset {end}, but the bytes before"):
         grow(store, out)
     with pytest.raises(WatermarkError):
         grow(store, out, failOnDataLoss=False)
@@ -112,12 +112,13 @@ def test_files_that_were_deleted_before_they_were_exported(
     for number in range(2):
         log.path(number * 4096).unlink()
     with pytest.raises(
-        DataLossError, match=f"CommitLog offset {end} was wanted, available is offset 8192"
+        DataLossError,
+        match=f"CommitLog offset {end} cannot be read, the first one available is offset 8192",
     ):
         grow(store, out)
     with caplog.at_level(logging.WARNING):
         report = grow(store, out, failOnDataLoss=False)
-    assert f"CommitLog offset {end} was wanted" in caplog.text
+    assert f"CommitLog offset {end} cannot be read" in caplog.text
     ((broker, lost),) = report.damage
     assert (broker, lost.kind, lost.start_phy_offset, lost.end_phy_offset) == (
         "b",
@@ -164,7 +165,7 @@ def test_a_folder_with_other_things(tmp_path: Path) -> None:
         export_parquet(NO_SPARK, store, out)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x.txt").write_text("x")
-    with pytest.raises(TargetNotEmptyError, match=r"holds x\.txt"):
+    with pytest.raises(TargetNotEmptyError, match=r"has x\.txt"):
         grow(store, tmp_path / "mine")
     with pytest.raises(FileNotFoundError):
         compact(NO_SPARK, tmp_path / "none")

@@ -56,7 +56,7 @@ def test_tasks_answer_as_one_program_does(pair: tuple[Path, Path], most_bytes: i
 
 
 def test_one_store_each(tmp_path: Path, pair: tuple[Path, Path]) -> None:
-    with pytest.raises(ValueError, match=r"stands for 2 stores \(left, right\)"):
+    with pytest.raises(ValueError, match=r"matches 2 stores \(left, right\)"):
         run_compare(NO_SPARK, tmp_path / "*", pair[1])
     with pytest.raises(FileNotFoundError):
         run_compare(NO_SPARK, pair[1], tmp_path / "nowhere")

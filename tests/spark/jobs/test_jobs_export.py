@@ -160,7 +160,7 @@ def test_a_folder_that_holds_something_is_refused(golden: Path, tmp_path: Path) 
     store, out = golden / "basic" / "store", tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("x")
-    with pytest.raises(TargetNotEmptyError, match=r"holds mine\.txt$"):
+    with pytest.raises(TargetNotEmptyError, match=r"has mine\.txt$"):
         export(store, out)
     export(store, out, overwrite=True)
     with pytest.raises(TargetNotEmptyError, match="and 5 more"):

@@ -35,7 +35,7 @@ KEPT = {"path": '["/data/a b%20"]', "topics": "Orders", "storage.region": "eu"}
 
 
 def test_what_spark_adds_to_the_options_of_a_table_is_no_option() -> None:
-    """`CREATE TABLE t USING rmqstore OPTIONS (path '...')` failed with "there is no option owner"."""
+    """`CREATE TABLE t USING rmqstore OPTIONS (path '...')` failed with "unknown option owner"."""
     assert names_new_table(HANDED_OVER)
     assert options_of_new_table(HANDED_OVER) == KEPT
     assert not names_new_table({"path": "/data/store"})

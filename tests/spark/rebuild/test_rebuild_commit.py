@@ -190,7 +190,7 @@ def test_workers_that_write_elsewhere(tmp_path: Path, change: Callable[[Path], o
     with PartOutput(tmp_path, "consumequeue", store=STORE) as output:
         staged = stage(output, FILES)
         change(output.job_folder / staged["T/0/00"].staged)
-        with pytest.raises(StoreError, match=r"one folder|has 6 bytes, expected 3"):
+        with pytest.raises(StoreError, match=r"must share|has 6 bytes, expected 3"):
             output.commit(staged, {})
     assert os.listdir(tmp_path) == []
 

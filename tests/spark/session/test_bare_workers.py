@@ -98,7 +98,7 @@ def test_workers_without_packages(
     expected = (
         f"ImportError: the Python of Spark's workers on {gethostname()} ({bare}, {version}) cannot "
         f"import rmqcore, numpy, pyarrow. Install it there ({bare} -m pip install 'rmqcore[spark]' "
-        "on every node, or spark.archives), or let spark.pyspark.python name a Python that has it"
+        "on every node, or spark.archives), or set spark.pyspark.python to a Python that has it"
     )
     wanted = {way: ["SparkJobError", expected] for way in ways}
     if pyspark_version() < PUSH_FILTERS:

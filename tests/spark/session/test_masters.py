@@ -32,7 +32,7 @@ def closed() -> Iterator[int]:
 
 def test_a_master_that_nobody_runs(closed: int) -> None:
     """Spark tried for a minute without a word, and then told of an SparkContext that was stopped."""
-    told = rf"^cannot reach a master of spark://127.0.0.1:{closed} can be reached: 127.0.0.1:{closed}: connection refused$"
+    told = rf"^cannot reach a master of spark://127.0.0.1:{closed}: 127.0.0.1:{closed}: connection refused$"
     with pytest.raises(SparkMasterError, match=told) as caught:
         check_master(f"spark://127.0.0.1:{closed}")
     assert "spark:// URL" in caught.value.hint
@@ -111,5 +111,5 @@ def test_the_command_line_says_it(
     store = str(golden / "basic" / "store")
     assert main(["spark", "audit", store, "--master", f"spark://127.0.0.1:{closed}"]) == 1
     error, hint = capsys.readouterr().err.splitlines()
-    assert error.endswith(f"can be reached: 127.0.0.1:{closed}: connection refused")
+    assert error.endswith(f": 127.0.0.1:{closed}: connection refused")
     assert hint.startswith("Hint: check that it runs")

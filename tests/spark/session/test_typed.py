@@ -63,7 +63,7 @@ def test_short_errors(spark: SparkSession, golden: Path) -> None:
     with pytest.raises(Exception, match="did you mean") as caught:
         spark.read.format("rmqstore").option("topik", "a").load(str(store))
     short = rmqcore.spark.short_error(caught.value)
-    assert str(short).startswith("ValueError: there is no option topik; did you mean topics")
+    assert str(short).startswith("ValueError: unknown option topik; did you mean topics")
     with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as caught:
         spark.read.format("rmqstore").load(str(store)).select("nothing")
     assert rmqcore.spark.short_error(caught.value) is caught.value, "not ours"
@@ -76,7 +76,7 @@ def test_functions_raise_short_errors(spark: SparkSession, golden: Path) -> None
         "create temporary view bad using rmqstore "
         f"options (path '{store_of(golden, 'basic')}', queueIds 'x')"
     )
-    told = r"^ValueError: option queueIds: 'x' is wrong, expected queue ids separated by commas, such as 0,1,7$"
+    told = r"^ValueError: option queueIds: 'x' is invalid, expected queue ids separated by commas, such as 0,1,7$"
     with pytest.raises(SparkJobError, match=told) as caught:
         rmqcore.spark.sql(spark, query)
     assert caught.value.__suppress_context__, "Spark's page would be printed before it"

@@ -282,7 +282,7 @@ def test_a_column_of_nothing_but_null_counts_as_missing(tmp_path: Path) -> None:
             {"path": "out", "zzz": "a"},
             "unknown option zzz of a write; docs/spark.md#writing-stores lists all options",
         ),
-        ({"path": "out", "queues": "0"}, "option queues: '0' is wrong"),
+        ({"path": "out", "queues": "0"}, "option queues: '0' is invalid"),
         ({"path": "out", "queueSelector": "random"}, "expected one of column, hash, roundRobin"),
         ({}, "path is missing"),
     ],

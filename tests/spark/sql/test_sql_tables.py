@@ -61,7 +61,7 @@ def topic_a(golden: Path) -> int:
 
 @pytest.mark.smoke
 def test_a_table_is_made_read_described_and_dropped(sql: Sql, topic_a: int) -> None:
-    """CREATE TABLE failed with "there is no option owner"; with columns of its own, SELECT failed for want of a path."""
+    """CREATE TABLE failed with "unknown option owner"; with columns of its own, SELECT failed for want of a path."""
     sql(
         "CREATE TABLE t USING rmqstore OPTIONS (path '$BASIC', topics 'TopicBasicA', COLUMNS 'topic,queue_id') "
         "COMMENT 'orders' TBLPROPERTIES (made_by 'hand')"
@@ -141,7 +141,7 @@ def test_a_folder_is_written_by_insert_with_its_path(
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("OPTIONS (path '$BASIC', topic 'x')", "there is no option topic; did you mean topics"),
+        ("OPTIONS (path '$BASIC', topic 'x')", "unknown option topic; did you mean topics"),
         ("OPTIONS (path 's3://b', `storage.secret_key` 'hush')", "every user who can see a table"),
         ("", "path is missing"),
     ],

@@ -143,7 +143,7 @@ def test_what_fits_a_glob_and_is_no_store_is_told(tmp_path: Path) -> None:
 
 
 def test_a_link_to_a_store_that_the_glob_meets_too(tmp_path: Path) -> None:
-    """An alias ``current -> broker-a`` beside the stores failed the read: the store was "given twice"."""
+    """An alias ``current -> broker-a`` beside the stores failed the read: the store was "named twice"."""
     made(*(tmp_path / name / "store" for name in ("broker-a", "broker-b")))
     for name in ("a-first", "current"):
         (tmp_path / name).symlink_to(tmp_path / "broker-a")
@@ -176,7 +176,7 @@ def test_a_store_that_is_named_twice_is_refused(given: str, tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(tmp_path / "a")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoStoreWarning)
-        with pytest.raises(ValueError, match="given twice"):
+        with pytest.raises(ValueError, match="named twice"):
             find_stores(given.format(d=tmp_path))
 
 

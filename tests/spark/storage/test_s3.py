@@ -211,7 +211,7 @@ def test_a_file_that_is_cut_after_the_plan(server: S3Server, big: Path, tmp_path
             r"storage\.acess_key is not an option of s3://: did you mean storage\.access_key\?",
         ),
         ({"anonymous": "perhaps"}, r"storage\.anonymous has the wrong type: true or false"),
-        ({"filesystem": "boto"}, "only fsspec"),
+        ({"filesystem": "boto"}, "expected fsspec"),
     ],
     ids=lambda value: str(value)[:20],
 )

@@ -136,7 +136,7 @@ def test_no_such_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
         find_stores(str(tmp_path / "file"))
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="path is missing"):
         find_stores([])
 
 
@@ -156,7 +156,7 @@ def test_a_directory_of_stores_is_told_as_such(tmp_path: Path) -> None:
 def test_one_store_twice(tmp_path: Path) -> None:
     made(tmp_path / "a")
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    with pytest.raises(ValueError, match="given twice"):
+    with pytest.raises(ValueError, match="named twice"):
         find_stores([f"x={tmp_path}/a", f"y={tmp_path}/link"])
 
 

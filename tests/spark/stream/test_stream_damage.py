@@ -178,7 +178,7 @@ def test_half_a_record_of_a_live_writer_is_no_damage(
             assert available_now(stream) == []
     (said,) = caplog.messages
     assert said.startswith(
-        f"store broker-a: the query ends before what lies at CommitLog offset {log.end}: it is no whole record"
+        f"store broker-a: the query ends at CommitLog offset {log.end}, in front of an incomplete record"
     )
     log.write(log.end, raw)
     for rules in (WAIT, SKIP, FAIL):

@@ -219,7 +219,7 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
     given = {"startingOffsets": {"TopicCrashA": {"input": {"0": 5}}}}
     with pytest.raises(
         DataLossError,
-        match="queue TopicCrashA/0, queue offset 5 was wanted, available is offset 19",
+        match="queue TopicCrashA/0, queue offset 5 cannot be read, the first one available is offset 19",
     ):
         reader(root, **given).initialOffset()
     start = reader(root, **given, failOnDataLoss=False).initialOffset()

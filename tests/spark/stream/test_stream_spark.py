@@ -109,7 +109,7 @@ def test_several_stores_at_once(
         ({"maxRecordPerTrigger": 5}, "did you mean maxRecordsPerTrigger"),
         (
             {"startingPhyOffset": 1 << 40},
-            "store broker-a: CommitLog offset 1099511627776 was wanted",
+            "store broker-a: CommitLog offset 1099511627776 cannot be read",
         ),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_deleted_file(tmp_path: Path, log: LiveLog, run: Run) -> None:
     log.path(0).unlink()
     with pytest.raises(
         Exception,
-        match=r"store broker-a: CommitLog offset \d+ was wanted, available is offset 8192",
+        match=r"store broker-a: CommitLog offset \d+ cannot be read, the first one available is offset 8192",
     ):
         run(log.root)
     assert sum(run(log.root, failOnDataLoss=False)) > 0

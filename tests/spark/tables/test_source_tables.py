@@ -96,7 +96,7 @@ def test_a_file_that_is_missing_between_others_fails_a_query(
     """A batch gave 77,397 of 96,684 rows and said nothing, where a stream raised DATA_LOSS."""
     root = store_copy("basic")
     sorted((root / "commitlog").iterdir())[2].unlink()
-    lost = r"CommitLog offset 262144 was wanted, available is offset 393216 .*commitlog/0*262144 is missing"
+    lost = r"CommitLog offset 262144 cannot be read, the first one available is offset 393216 .*commitlog/0*262144 is missing"
     with pytest.raises(DataLossError, match=lost):
         table_of(root).parts()
     assert table_of(root, endingPhyOffset=262_144).parts(), "what is asked for is there"
@@ -331,7 +331,9 @@ def test_files_are_left_out_by_offset_and_by_time(golden: Path) -> None:
 def test_an_offset_that_was_cleaned_away(golden: Path, store_copy: StoreCopy) -> None:
     root = store_copy("basic")
     min((root / "commitlog").iterdir()).unlink()
-    with pytest.raises(DataLossError, match="offset 5 was wanted, available is offset 131072"):
+    with pytest.raises(
+        DataLossError, match="offset 5 cannot be read, the first one available is offset 131072"
+    ):
         table_of(root, startingPhyOffset=5).parts()
     rows = read_table(root, startingPhyOffset=5, failOnDataLoss=False, columns="phy_offset")
     assert rows == only(
@@ -359,7 +361,9 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
     """A read from queue offset 5 of a queue of which 0 to 18 were cleaned away began with 19, and said nothing."""
     root = golden / "crash_expired" / "input"
     given = {"TopicCrashA": {"input": {"0": 5}}}
-    gone = "queue TopicCrashA/0, queue offset 5 was wanted, available is offset 19"
+    gone = (
+        "queue TopicCrashA/0, queue offset 5 cannot be read, the first one available is offset 19"
+    )
     with pytest.raises(DataLossError, match=gone) as raised:
         table_of(root, startingOffsets=given).parts()
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)

@@ -619,5 +619,9 @@ def test_one_line_when_a_slave_goes_and_one_when_it_is_back(
 
     run(test())
     said = [one.message for one in caplog.records if one.levelno == logging.WARNING]
-    for part, count in (("left without taking it", 1), ("disconnected at", 2), ("is back", 1)):
+    for part, count in (
+        ("disconnected without accepting it", 1),
+        ("disconnected at", 2),
+        ("has reconnected", 1),
+    ):
         assert sum(part in one for one in said) == count, said

@@ -155,7 +155,7 @@ def test_a_salvage(golden: Path, tmp_path: Path) -> None:
     for width, lines in shown("salvage", source, folder / "salvaged-{width}", streams="stdout"):
         plain = squeezed(lines)
         assert f"newstore{folder}/salvaged-{width}" in plain
-        assert "442bytesofthelog,1messagethatqueueshad" in plain, width
+        assert "442bytesofthelog,1messageofqueueentries" in plain, width
         assert "TopicCrashB191" in plain, width
 
 

@@ -107,7 +107,7 @@ def test_a_log_that_is_not_mounted(rmqcore: Run, store_copy: StoreCopy, tmp_path
         assert done.code == 2
         error, hint = done.err.splitlines()
         assert "no CommitLog file" in error
-        assert "mounted" in hint
+        assert "mount the" in hint
     assert (store / "consumequeue").is_dir()
     conf = tmp_path / "broker.conf"
     conf.write_text(f"storePathCommitLog={tmp_path / 'elsewhere'}\n")

@@ -135,7 +135,7 @@ def test_usage(rmqcore: Run, tmp_path: Path) -> None:
     assert rmqcore("stats", tmp_path, "--by", "tag").code == 64
     done = rmqcore("stats", tmp_path, "--plot", "stats.txt")
     assert done.code == 64
-    assert ".png, .svg, .pdf" in done.err
+    assert ".png or .svg or .pdf" in done.err
     assert rmqcore("stats", tmp_path, "--json", "--format", "table").code == 64
 
 

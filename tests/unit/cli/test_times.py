@@ -115,7 +115,7 @@ def test_a_time_that_no_clock_has_is_told_once(text: str, said: str) -> None:
         parse_time(text, now=NOW)
     told = str(refused.value)
     assert told.startswith(f"{text!r} is not a time ({said}")
-    assert [told.count(words) for words in ("is not a time", "; times are ", "ISO 8601")] == [
+    assert [told.count(words) for words in ("is not a time", "; expected ", "ISO 8601")] == [
         1,
         1,
         1,

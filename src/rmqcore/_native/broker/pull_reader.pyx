@@ -24,7 +24,7 @@ cdef str TAG = "TAG"
 @cython.final
 @cython.freelist(8)
 cdef class Pull:
-    """What PULL_MESSAGE or LITE_PULL_MESSAGE asks for.
+    """Fields of a PULL_MESSAGE or LITE_PULL_MESSAGE.
 
     Parameters
     ----------

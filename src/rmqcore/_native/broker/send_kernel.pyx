@@ -79,7 +79,7 @@ OPAQUE = int(RMQ_HOLE_OPAQUE)
 @cython.final
 @cython.freelist(8)
 cdef class Fed:
-    """What became of the bytes that a SendKernel was given.
+    """Result of the bytes passed to a SendKernel.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ cdef class SendKernel:
         self.busy = False
 
     def take_counts(self):
-        """What was stored since the last call.
+        """Return the messages stored since the last call.
 
         Returns
         -------

@@ -303,7 +303,7 @@ cdef class MessageView:
 
     @property
     def tags_code(self):
-        """What the ConsumeQueue entry holds: the hash of TAGS, on SCHEDULE_TOPIC_XXXX the deliver time in ms."""
+        """Tags code of the ConsumeQueue entry: the hash of TAGS, on SCHEDULE_TOPIC_XXXX the delivery time in ms."""
         cdef rmq_known_props known
         self.find_known(&known)
         return rmq_tags_code(&self.rec, &known, &self.delay_levels.levels)
@@ -327,12 +327,12 @@ cdef class MessageView:
         return decompress_body(self.body, self.rec.sys_flag, DEFAULT_MAX_SIZE if max_size is None else max_size)
 
     def crc_ok(self):
-        """Whether the body has the stored CRC."""
+        """Return True if the body has the stored CRC."""
         cdef rmq_record rec = self.rec
         return rmq_record_check_body_crc(&rec) == 0
 
     def prop_crc_ok(self):
-        """Whether the appended ``__CRC32#`` over the whole record holds; None when the record has none."""
+        """Return True if the appended ``__CRC32#`` of the whole record matches; None if the record has none."""
         cdef rmq_record rec = self.rec
         if not rmq_record_has_prop_crc(&rec):
             return None

@@ -145,7 +145,7 @@ def rising_prefix(buf, log_end, last_end):
 
 
 def has_queue_entry(sys_flag):
-    """Whether a record has an entry in its queue, by its SYSFLAG: an int, or a column of them (``int32``), which gives a mask.
+    """Return True if a record has a queue entry by its SYSFLAG: an int, or a column (``int32``), for which it returns a mask.
 
     Records of no transaction and of a committed transaction have an entry; PREPARED and ROLLBACK records have not. No other bit
     makes a difference.

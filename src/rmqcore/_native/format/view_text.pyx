@@ -1,4 +1,4 @@
-"""What a MessageView says of itself: all its values by name, and the line of its repr."""
+"""Text of a MessageView: all its values by name, and its repr."""
 
 LINE = 99  # characters that a repr may have
 VALUES = (

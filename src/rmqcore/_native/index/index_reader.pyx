@@ -65,7 +65,7 @@ def encode_header(fields):
 
 
 def time_matched(header, int64_t begin_ms, int64_t end_ms):
-    """Whether a file with this header can hold what a query for a time range wants (IndexFile#isTimeMatched)."""
+    """Return True if a file with this header can have messages of a time range (IndexFile#isTimeMatched)."""
     return bool(rmq_index_time_matched(header.begin_timestamp_ms, header.end_timestamp_ms, begin_ms, end_ms))
 
 

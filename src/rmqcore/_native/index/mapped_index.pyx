@@ -150,7 +150,7 @@ cdef class MappedIndexFile:
 
     @property
     def full(self):
-        """Whether there is no free entry."""
+        """True if there is no free entry."""
         return self.map.header.index_count >= self.map.capacity
 
     @property
@@ -159,7 +159,7 @@ cdef class MappedIndexFile:
         return self.map.header.end_phy_offset
 
     def allow(self, int32_t ready):
-        """Let entries below `ready` be stored to: header, slots and they have their blocks on disk."""
+        """Allow stores to entries below `ready`: they, header and slots have their blocks on disk."""
         if not self.file.writable or not 0 <= ready <= self.map.capacity:
             raise ValueError(f"{self.file.path}: {ready} entries of {self.map.capacity}, writable {self.file.writable}")
         self.open()
@@ -232,7 +232,7 @@ cdef int64_t first_row(const rmq_index_rows *rows, int64_t from_phy_offset) noex
 
 @cython.final
 cdef class IndexAnswer:
-    """What the index files say about a key.
+    """Result of a lookup of a key in the index files.
 
     Attributes
     ----------
@@ -434,7 +434,7 @@ cdef class IndexFiles:
 
 
 cdef bint ends_with(const int32_t *tail, const rmq_index_rows *rows, int64_t row, int32_t count) noexcept nogil:
-    """Whether the newest `count` entries, newest first in `tail`, are the first `count` keys of the row."""
+    """Return True if the newest `count` entries, newest first in `tail`, are the first `count` keys of the row."""
     cdef int32_t i
     for i in range(count):
         if tail[i] != rows.hashes[rows.offsets[row] + count - 1 - i]:

@@ -108,7 +108,7 @@ cdef class Appender:
 
     @property
     def has_next_file(self):
-        """Whether there is a next file to roll to."""
+        """True if there is a next file to roll to."""
         return rmq_log_has_next(self.log) != 0
 
     def state(self):
@@ -168,7 +168,7 @@ cdef class Appender:
                 self.puts = PAUSED if paused else TAKEN
 
     def release(self):
-        """Let go of the files, for good: no put is taken after it."""
+        """Close the files for good: later puts are refused."""
         self.stop(self.raise_ended)
         self.file = self.next_file = None
 
@@ -203,7 +203,7 @@ cdef class Appender:
         self.exchange(topic, queue_id, ANY, value)
 
     def restart_queue(self, str topic not None, int32_t queue_id, int64_t expected):
-        """Let the next message of a queue get 0 where it would get `expected`; answer whether it does."""
+        """Give the next message of a queue offset 0 if it would get `expected`; return True if it will."""
         return self.exchange(topic, queue_id, expected, 0) == expected
 
     def close_topic(self, str topic not None):
@@ -217,7 +217,7 @@ cdef class Appender:
             raise MemoryError
 
     def is_closed(self, str topic not None):
-        """Whether `close_topic` was called for a topic."""
+        """Return True if `close_topic` was called for a topic."""
         return self.exchange(topic, 0, NO_COUNTER, 0) == RMQ_QUEUE_CLOSED
 
     def arm_append(self, hook):
@@ -251,7 +251,7 @@ cdef class Appender:
     # ---- appending
 
     cdef inline int appended(self) except -1:
-        """What comes behind every append. What went to pages that the file has lost is not stored; the next flush says it too."""
+        """Checks after every append. Bytes for lost pages of the file are not stored; the next flush reports it too."""
         raise_if_lost(self.file)
         if self.next_file is not None:
             raise_if_lost(self.next_file)

@@ -6,7 +6,7 @@ from rmqcore._native.kernels cimport *
 
 
 cdef inline int expect_light(rmq_log *log, list light) except -1:
-    """Whether the light queues still have the offsets that the record says. The lock is held."""
+    """Return True if the light queues still have the offsets in the record. The lock is held."""
     cdef int64_t *counter
     cdef bytes name
     cdef int64_t expected

@@ -40,7 +40,7 @@ cdef MappedFile parse_at(MappedFiles files, int64_t phy_offset, int64_t end_offs
 
 
 cdef bint warm(MappedFiles files, int64_t phy_offset, int64_t end_offset, bint waits) except -1:
-    """Whether memory holds the record that starts at `phy_offset`, or there is none; by `waits` it does afterwards."""
+    """Return True if the record at `phy_offset` is in memory, or there is none; with `waits` it is read first."""
     cdef MappedFile file = files.find(phy_offset) if phy_offset < end_offset else None
     cdef int64_t pos, left, size = RMQ_REC_MIN_SIZE_V1
     if file is None:
@@ -59,7 +59,7 @@ cdef bint warm(MappedFiles files, int64_t phy_offset, int64_t end_offset, bint w
 
 
 def is_warm(MappedFiles files not None, int64_t phy_offset, int64_t end_offset):
-    """Whether no disk has to be waited for by who reads the record that starts at `phy_offset`, if there is one."""
+    """Return True if a reader of the record at `phy_offset`, if there is one, does not wait for a disk."""
     return warm(files, phy_offset, end_offset, False)
 
 

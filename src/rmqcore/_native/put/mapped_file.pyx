@@ -128,7 +128,7 @@ cdef class MappedFile:
 
     @property
     def mapped(self):
-        """Whether the mapping exists yet."""
+        """True if the mapping exists."""
         return self.base != NULL
 
     def raise_if_lost(self):

@@ -258,7 +258,7 @@ parse_host(DEFAULT_HOST, default_host)
 
 
 cdef object by_init(PyObject *callable, PyObject **args, size_t count, PyObject *names):
-    """What a call of a type does: `__new__`, then `__init__`."""
+    """Call a type: `__new__`, then `__init__`."""
     cdef size_t i
     positional = tuple([<object> args[i] for i in range(count)])
     keywords = {}

@@ -11,7 +11,7 @@ cdef class PutMethod:
     cdef object putting, appending
 
     def _put_with(self, put, append):
-        """Let `put` and `append` be these callables: each takes a Message and gives a PutResult."""
+        """Set `put` and `append` to these callables: each accepts a Message and returns a PutResult."""
         self.putting = put
         self.appending = append
 

@@ -29,7 +29,7 @@ cdef object PUT_OK = PutMessageStatus.PUT_OK
 @cython.final
 @cython.freelist(64)
 cdef class PutResult:
-    """What became of a put.
+    """Result of a put.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ cdef class PutResult:
 
     @property
     def stored(self):
-        """Whether the message is in the log, known to be on disk or not (Java's isOk)."""
+        """True if the message is in the log, confirmed on disk or not (Java's isOk)."""
         return self.count > 0
 
     def with_status(self, status):

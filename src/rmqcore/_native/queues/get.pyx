@@ -177,7 +177,7 @@ cdef class GetResult:
             return found
 
     def release(self):
-        """Let go of the messages; views that are held elsewhere stay valid."""
+        """Release the messages; views that are held elsewhere stay valid."""
         with cython.critical_section(self):
             self.views = []
             self.owners = None
@@ -303,7 +303,7 @@ cdef GetResult get_as(ConsumeQueue queue, MappedFiles files, int64_t max_phy_off
 cdef bint collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_t max_phy_offset, int64_t most,
                   TagFilter tags, int64_t most_bytes, GetLimits limits, DelayLevels delay_levels, Cold cold,
                   int64_t held_from) except -1:
-    """Whether it ended before a place that a disk has to be waited for."""
+    """True if the get ended before a record that is not in memory."""
     cdef uint8_t block[BLOCK * 20]
     cdef rmq_cq_entry entry
     cdef rmq_record rec
@@ -451,7 +451,7 @@ cdef inline int64_t next_file(int64_t phy_offset, int64_t file_size) noexcept:
 
 
 cdef bint is_warm(Records *records, const rmq_cq_entry *entry) noexcept:
-    """Whether memory holds the record of an entry, which lies in the file."""
+    """Return True if the record of an entry in the file is in memory."""
     cdef Warm *warm = &records.warm
     cdef int64_t pos = entry.phy_offset - records.begin, end = entry.phy_offset + entry.msg_size
     if entry.phy_offset < warm.begin or end > warm.end:

@@ -1,4 +1,4 @@
-"""What bounds a get: a configuration, and what a caller asks for."""
+"""Limits of a get: from the configuration, and from the caller."""
 
 cimport cython
 from cpython.long cimport PyLong_AsLongLongAndOverflow
@@ -12,7 +12,7 @@ cdef int64_t LEAST_BYTES = 100
 
 @cython.final
 cdef class GetLimits:
-    """What a configuration says about a get, looked up once.
+    """Limits of a get in a configuration, read once.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ cdef class GetLimits:
         self.keeps_offsets = not config.corrects_offsets
 
     def is_full(self, int64_t count, int64_t total, int64_t msg_size, int64_t most, int64_t most_bytes, bint in_memory):
-        """Whether a get that has so many messages and bytes ends before one of `msg_size` bytes; the first always comes.
+        """Return True if a get with this number of messages and bytes ends before one of `msg_size` bytes; the first always fits.
 
         `most` and `most_bytes` are those of `messages_of_get` and `bytes_of_get`; `in_memory` is of the message that would come.
         """

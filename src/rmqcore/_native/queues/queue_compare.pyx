@@ -174,7 +174,7 @@ cdef class QueueCompare:
         return rmq_cq_compare_count(self.compare)
 
     def seen(self, int32_t number):
-        """What is known of a queue by its number, which is below ``len()``."""
+        """Return the state of a queue by its number, which is below ``len()``."""
         if not 0 <= number < rmq_cq_compare_count(self.compare):
             raise IndexError(number)
         cdef rmq_cq_seen s = rmq_cq_compare_seen(self.compare, number)

@@ -25,7 +25,7 @@ MAX_NAME_BYTES = 255
 
 
 def is_directory_name(str topic not None):
-    """Whether a topic can be the name of a directory below another: no other text may become part of a path."""
+    """Return True if a topic can be the name of a subdirectory: no other text may become part of a path."""
     if topic in ("", ".", "..") or "/" in topic or os.sep in topic or "\0" in topic:
         return False
     try:
@@ -150,7 +150,7 @@ cdef class QueueTable:
         return queues, files
 
     def has(self, str topic not None, int32_t queue_id):
-        """Whether the table has the queue."""
+        """Return True if the table has the queue."""
         found = self.topic_numbers.get(topic)
         return found is not None and found >= 0 and rmq_cq_find(self.table, found, queue_id) != NULL
 

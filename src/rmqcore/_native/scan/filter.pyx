@@ -1,4 +1,4 @@
-"""Which records a scan delivers: sets of texts, numbers and ranges in the form that the kernels test."""
+"""Filter of a scan: sets of texts, numbers and ranges in the form that the kernels test."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
@@ -41,7 +41,7 @@ cdef class _TextSet:
 
 
 cdef class Filter:
-    """Which records a scan delivers; None accepts everything. See StoreReader.messages for the meaning."""
+    """Filter of a scan; None accepts everything. See StoreReader.messages for the meaning."""
 
     def __cinit__(self, *, topics=None, queue_ids=None, tags=None, keys=None, since_ms=None, until_ms=None,
                   start_phy_offset=None, end_phy_offset=None):

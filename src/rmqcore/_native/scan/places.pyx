@@ -1,4 +1,4 @@
-"""What lies at a place of CommitLog bytes: records checked, searched for and told apart, without building anything of them.
+"""Checks, searches and distinguishes records in CommitLog bytes, without decoding them.
 
 All functions look at bytes in memory only; `rmqcore.disk.log_window` owns files and windows over them.
 """
@@ -66,7 +66,7 @@ cdef class Place:
 
     @property
     def is_blank(self):
-        """Whether a BLANK lies here, whatever its size says."""
+        """True if there is a BLANK here, of any size."""
         # Below its least size a BLANK is refused by TOTALSIZE; no record is that small, so the limit tells them apart.
         return self.code in (RMQ_R_BLANK, RMQ_E_BLANKSIZE) or (
             self.code == RMQ_E_TOTALSIZE and self.expected == RMQ_BLANK_MIN_SIZE
@@ -235,7 +235,7 @@ def used_bytes(buf, Py_ssize_t length):
 
 @cython.final
 cdef class Gaps:
-    """What a scan has left out between records that it took: positions in its window.
+    """Parts that a scan skipped between records, as positions in its window.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whether places of a file prove themselves, told from small reads wherever they lie."""
+"""Checks with small reads if places of a file prove themselves."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

@@ -28,7 +28,7 @@ STOP = RMQ_S_STOP  # the next record starts at `stop_offset` or behind it
 
 
 cdef class _Scan:
-    """What both kinds of scan share: filter, delay levels, and where it stops."""
+    """Base of both kinds of scan: filter, delay levels, and the stop."""
 
     cdef _configure(self, Filter filter, DelayLevels levels, stop_offset):
         self.filter = filter
@@ -143,7 +143,7 @@ cdef class ColumnScan(_Scan):
         return new_place(at, code, &rec)
 
     cdef bint is_over(self) noexcept:
-        """Whether the batch ends before a row more; where it has no rows, topics are forgotten instead."""
+        """Return True if the batch ends before another row; if it has no rows, topics are dropped instead."""
         cdef bint too_many = self.topic_table != NULL and rmq_topics_bytes(self.topic_table) >= self.topic_room
         too_many |= self.tag_table != NULL and rmq_topics_bytes(self.tag_table) >= self.topic_room
         if self.batch.rows:

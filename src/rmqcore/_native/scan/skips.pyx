@@ -135,7 +135,7 @@ cdef class Skips:
         self.skip.count = kept
 
     def gaps(self, Py_ssize_t begin, Py_ssize_t end, int64_t phy_offset):
-        """What was left out between two positions of a window that begins at `phy_offset`, of the ranges noted so far."""
+        """Return the recorded ranges skipped between two positions of a window that starts at `phy_offset`."""
         cdef Gaps found = Gaps.__new__(Gaps)
         cdef rmq_skipped *note
         cdef Py_ssize_t i

@@ -75,7 +75,7 @@ cdef class Bells:
         self.waiting = []
 
     def add(self, ring):
-        """Let ``ring()`` be called with the next `ring`, once."""
+        """Call ``ring()`` once, with the next `ring`."""
         if not callable(ring):
             raise TypeError(f"expected a callable, got {type(ring).__name__}")
         if ring not in self.waiting:

@@ -27,7 +27,7 @@ os.register_at_fork(after_in_child=_count_fork)
 
 @cython.final
 cdef class Calls:
-    """Which threads hold a Mutex of one store, and work that waits until such a thread holds none any more.
+    """Threads that hold a Mutex of one store, and work that waits until such a thread holds none.
 
     Notes
     -----
@@ -40,7 +40,7 @@ cdef class Calls:
 
     @property
     def inside(self):
-        """Whether this thread holds a Mutex: then this code is a signal handler, a destructor or a callback on top of a call."""
+        """Return True if this thread holds a Mutex: this code is then a signal handler, destructor or callback inside a call."""
         return PyThread_get_thread_ident() in self.depths
 
     def when_left(self, work):
@@ -97,7 +97,7 @@ cdef class Mutex:
 
     @property
     def held_here(self):
-        """Whether this thread is inside."""
+        """Return True if this thread holds it."""
         return self.owner == PyThread_get_thread_ident()
 
     def run(self, function, *args):

@@ -40,5 +40,5 @@ cdef class Once:
 
     @property
     def called(self):
-        """Whether somebody has called it."""
+        """True if it was called."""
         return self.callback is None

@@ -397,5 +397,7 @@ def test_sizes_that_no_broker_has(tmp_path: Path, size: int) -> None:
     (tmp_path / "commitlog").mkdir()
     with (tmp_path / "commitlog" / f"{0:020d}").open("wb") as file:
         file.truncate(size)
-    with pytest.raises(StoreFormatError, match=f"{tmp_path}: no broker .*commit_log.* {size}"):
+    with pytest.raises(
+        StoreFormatError, match=f"{tmp_path}: a broker cannot .*commit_log.* {size}"
+    ):
         found_config(StorePaths(tmp_path))

@@ -57,7 +57,7 @@ def test_a_log_of_days_has_the_rate_of_its_last_day(store: Path) -> None:
     hour = (count - quiet) / 24 * messages[0].msg_size / 3600
     assert report.rate.last_hour == pytest.approx(hour, abs=CLOSE_ENOUGH / 3600)
     assert "last day" in report.rate.source
-    assert not any("step back" in note for note in report.notes)
+    assert not any("decrease" in note for note in report.notes)
 
 
 def test_a_younger_log_has_the_rate_of_all_of_it(store: Path) -> None:

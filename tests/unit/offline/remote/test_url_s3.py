@@ -202,5 +202,5 @@ def test_objects_that_change(server: S3Server, golden: Path) -> None:
         server.delete("changing/commitlog/00000000000000131072")
         with pytest.raises(RemoteChangedError, match=r"131072: the file was deleted"):
             reader.message_at(131072)
-    with pytest.raises(NotAStoreError, match=f"s3://{BUCKET}/changing/consumequeue holds no"):
+    with pytest.raises(NotAStoreError, match=f"s3://{BUCKET}/changing/consumequeue has no"):
         rmqcore.read(f"{url}/consumequeue", storage_options=server.storage)
