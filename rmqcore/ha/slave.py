@@ -189,7 +189,9 @@ class Slave:
                 self._store.append_raw(self._place - len(piece), piece)
             except CorruptMessageError as error:
                 if error.phy_offset == self._own_end:
-                    self._parted(self._own_end, f"no record begins there at the master ({error})")
+                    self._parted(
+                        self._own_end, f"the master has no record that starts there ({error})"
+                    )
                 raise
 
     def _compare(self, phy_offset: int, piece: memoryview) -> memoryview:

@@ -155,8 +155,10 @@ class SteppedStore:
         StoreFailedError
             The directories are not in their places any more, or files cannot be deleted.
 
-        Notes ----- Views that the program holds stay valid; their disk space is freed when they are dropped. What is not yet on
-        disk, or not yet in the queues, is not deleted; Java deletes it.
+        Notes
+        -----
+        Views that the program holds stay valid; their disk space is freed when they are dropped. What is not yet on disk, or
+        not yet in the queues, is not deleted; Java deletes it.
 
         Source: RocketMQ 5.5.0 DefaultMessageStore.CleanCommitLogService, ConsumeQueueStore.CleanConsumeQueueService,
         IndexService#deleteExpiredFile.
