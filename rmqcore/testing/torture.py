@@ -164,6 +164,7 @@ def torture(
     base : Path
         An empty folder.
     parts : sequence of Part
+        Those with a reason in `skipped` do not run.
     seed : int
         Of all choices. What threads and kills do at which moment is no choice.
     minutes : float or None
@@ -174,8 +175,6 @@ def torture(
         Called with a line after each round.
     """
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    for part in parts:
-        part.skipped = part.why_not()
     running = [part for part in parts if part.skipped is None]
     while running:
         for part in list(running):
@@ -208,7 +207,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rmqcore.testing.torture",
         description="Kills, power cuts, failing system calls and damage: proves that a store keeps what it acknowledged.",
-        epilog="Exit codes: 0 everything held, 1 something did not, 64 usage.",
+        epilog="Exit codes: 0 everything that ran held, 1 something did not, or a part given by --part cannot run, 64 usage.",
     )
     parser.add_argument(
         "dir", type=Path, help="an empty folder, or one to make, on the disk to try"
@@ -249,6 +248,13 @@ def main(args: Sequence[str] | None = None) -> int:
     for name, value in (("minutes", options.minutes), ("rounds", options.rounds)):
         if value is not None and value <= 0:
             return _refuse(f"--{name} {value} is not above 0")
+    asked = options.part or [part.name for part in all_parts() if part.unasked]
+    parts = [part for part in all_parts() if part.name in asked]
+    for part in parts:
+        part.skipped = part.why_not()
+        if part.skipped and options.part:
+            sys.stderr.write(f"torture: --part {part.name} cannot run: {part.skipped}\n")
+            return FAILED
     try:
         made = _prepare(options.dir)
     except OSError as error:
@@ -258,8 +264,6 @@ def main(args: Sequence[str] | None = None) -> int:
     minutes = 5.0 if options.minutes is None and options.rounds is None else options.minutes
     tell: Callable[[str], object] = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731, T201
     tell(f"{facts}\nseed {seed}")
-    asked = options.part or [part.name for part in all_parts() if part.unasked]
-    parts = [part for part in all_parts() if part.name in asked]
     try:
         held = torture(
             options.dir, parts, seed=seed, minutes=minutes, rounds=options.rounds, tell=tell
@@ -294,6 +298,9 @@ def _report(
         sys.stdout.write(json.dumps(whole) + "\n")
         return
     verdict = "everything held" if held else "SOMETHING DID NOT HOLD"
+    skipped = [part.name for part in parts if part.skipped]
+    if held and skipped:
+        verdict = f"everything that ran held; {' and '.join(skipped)} did not run"
     sys.stdout.write(
         "\n".join([table(parts), *(f"note: {note}" for note in facts.notes), verdict]) + "\n"
     )

@@ -91,6 +91,18 @@ def test_a_part_without_a_compiler_says_that_it_did_not_run(
     assert torture.main([str(tmp_path / "d"), "--rounds", "1"]) == 0
     out = capsys.readouterr().out
     assert "did not run: there is no C compiler" in out
+    assert out.endswith("everything that ran held; cuts did not run\n")
+
+
+def test_a_part_that_was_asked_for_and_cannot_run_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without mkfs.xfs `--part real-cuts` printed "everything held", exit code 0."""
+    made = lambda: [torture.Part("cuts", fine, lambda: "there is no mkfs.xfs")]  # noqa: E731
+    monkeypatch.setattr(torture, "all_parts", made)
+    assert torture.main([str(tmp_path / "d"), "--rounds", "1", "--part", "cuts"]) == 1
+    assert "--part cuts cannot run: there is no mkfs.xfs" in capsys.readouterr().err
+    assert not (tmp_path / "d").exists()
 
 
 def test_time_ends_a_run_after_one_round_of_each(
