@@ -157,7 +157,7 @@ def test_what_became_of_puts(store: rmqcore.MessageStore) -> None:
     assert "maxMessageSize" in refused
     assert "phy_offset" not in refused
     many = shown(store.put_many([Message("Orders", b"paid")] * (SHOWN_ROWS + 1)))
-    assert f"{SHOWN_ROWS + 1}, the first {SHOWN_ROWS} are shown" in many
+    assert f"{SHOWN_ROWS + 1}, showing the first {SHOWN_ROWS}" in many
     assert "<td>stored</td><td>51</td>" in many
     assert "RecoveryReport" in shown(store.recovery)
     assert "CleanReport" in shown(store.clean_once())

@@ -54,7 +54,7 @@ def test_a_broken_index_is_no_answer(tmp_path: Path) -> None:
     for path in (root / "index").iterdir():
         data = path.read_bytes()
         path.write_bytes(data[:60])
-    with pytest.raises(StoreError, match=r"index/\d+@0: file is damaged: no number"):
+    with pytest.raises(StoreError, match=r"index/\d+@0: file is damaged: no possible number"):
         place_of(root, "K4")
 
 

@@ -291,7 +291,7 @@ def test_an_answer_that_fits_no_frame_says_so() -> None:
     peer.comes(request(5))
     (answer,) = peer.answers()
     assert (answer.opaque, answer.code) == (5, ResponseCode.SYSTEM_ERROR)
-    assert "at most 16777216" in str(answer.remark)
+    assert "the limit is 16777216" in str(answer.remark)
 
 
 def test_half_a_frame_and_silence_end_a_connection() -> None:

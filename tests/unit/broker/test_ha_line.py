@@ -86,7 +86,7 @@ def test_a_master_that_is_silent(port: socket.socket) -> None:
     line, _ = line_to(port)
     side = Wordy(b"")
     side.is_over = True
-    with pytest.raises(ConnectionError, match="said nothing for haHousekeepingInterval"):
+    with pytest.raises(ConnectionError, match="sent nothing for haHousekeepingInterval"):
         for _ in line.steps(side):
             pass
     line.close()

@@ -155,7 +155,7 @@ def test_two_masters_of_one_name(tmp_path: Path, caplog: pytest.LogCaptureFixtur
                 log = first.log()
             async with second, slave:
                 await eventually_async(
-                    lambda: "the logs of master and slave part" in error_of(slave)
+                    lambda: "the logs of master and slave differ" in error_of(slave)
                 )
                 known = slave.broker.replication.master()
                 assert known is not None

@@ -137,5 +137,5 @@ def test_a_forked_child_is_told_that_the_client_is_not_its_own(
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
-        assert "forked" in told.read_text()
+        assert "after a fork" in told.read_text()
         producer.send("T", b"z")

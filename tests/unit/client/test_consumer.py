@@ -651,7 +651,7 @@ def test_seek_in_a_queue_that_is_not_read(cluster: FakeCluster) -> None:
             await member.subscribe("T")
             with pytest.raises(NotAssignedError, match="queue 1 of topic T"):
                 await member.seek("T", 1, 0)
-            with pytest.raises(ValueError, match="b-a, b-b have a queue 0"):
+            with pytest.raises(ValueError, match="b-a, b-b all have a queue 0"):
                 await member.seek("T", 0, 0)
             await member.seek("T", 0, 0, broker_name="b-b")
 

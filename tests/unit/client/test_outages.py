@@ -102,7 +102,7 @@ def test_a_remark_cannot_fill_the_log_or_look_like_another_line() -> None:
     error = RefusedError("h:1", "PULL", 1, "SYSTEM_ERROR", "x\n2026-01-01 ERROR y" + "z" * 100_000)
     assert len(str(error)) < 700
     assert "\n" not in str(error)
-    assert "100,020 letters" in str(error)
+    assert "100,020 characters" in str(error)
 
 
 # ---- time -------------------------------------------------------------------------------------------

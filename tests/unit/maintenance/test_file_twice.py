@@ -54,16 +54,16 @@ def twice(root: Path, change: str) -> tuple[Path, Path]:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ("same", "their bytes are equal, so move {copy} out"),
+        ("same", "their bytes are equal, so move {copy} away"),
         (
             "ends",
-            "equal up to byte {place}, where {copy} ends and {own} has more, so move {copy} out",
+            "equal up to byte {place}, where {copy} ends and {own} has more, so move {copy} away",
         ),
         (
             "cut",
-            "equal up to byte {place}, where {copy} ends and {own} has more, so move {copy} out",
+            "equal up to byte {place}, where {copy} ends and {own} has more, so move {copy} away",
         ),
-        ("differs", "they differ from byte {place} on"),
+        ("differs", "they differ from byte {place}"),
     ],
 )
 def test_the_error_says_which_file_to_move_out(root: Path, change: str, text: str) -> None:
@@ -90,7 +90,7 @@ def test_fsck_and_doctor_report_it_and_check_the_rest(root: Path) -> None:
     assert [(finding.kind, finding.found) for finding in errors] == [
         ("file_twice", str(root.parent / "d1" / copy.name))
     ]
-    assert f"move {copy} out" in errors[0].message
+    assert f"move {copy} away" in errors[0].message
     assert report.counts["records"] == 200
     assert report.exit_code == 2
     for thorough in (False, True):
@@ -112,7 +112,7 @@ def test_no_hint_leads_to_the_same_error(
     out, err = capsysbinary.readouterr()
     if verb not in ("fsck", "doctor"):
         assert b"so move" in err
-        assert b"--commitlog DIR reads one directory alone" in err
+        assert b"--commitlog DIR reads a single directory" in err
         # What the hint names.
         main(["cat", str(root), "--commitlog", f"{root.parent}/d1", "--limit", "1"])
         out, err = capsysbinary.readouterr()

@@ -183,7 +183,7 @@ def test_a_full_kv_config_is_an_answer() -> None:
     found = Asker(bounds).ask(RequestCode.PUT_KV_CONFIG, fields)
     assert code(found) == ResponseCode.SYSTEM_ERROR
     assert found is not None
-    assert "no room" in str(found.remark)
+    assert "is full" in str(found.remark)
     assert "maxKvConfigBytes" in str(found.remark)
 
 

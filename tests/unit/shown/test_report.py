@@ -55,7 +55,7 @@ def test_a_notebook_gets_tables_and_no_markup_of_a_stranger() -> None:
     assert "<b>bold" not in text
     assert "1,234,567" in text
     assert text.count("&lt;b&gt;bold") == SHOWN_ROWS
-    assert f"{SHOWN_ROWS + 1}, the first {SHOWN_ROWS} are shown" in text
+    assert f"{SHOWN_ROWS + 1}, showing the first {SHOWN_ROWS}" in text
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def test_a_sound_store(tmp_path: Path) -> None:
 
 def test_every_key_is_on_the_page(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "durability.md").read_text(encoding="utf-8")
-    table = page[page.index("## What `stats()` tells") : page.index("## Closing")]
+    table = page[page.index("## What `stats()` reports") : page.index("## Closing")]
     first_cells = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
     documented = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
     with rmqcore.open(tmp_path / "store", services=False) as store:

@@ -224,7 +224,7 @@ def test_a_hole_is_named_after_the_first_file_that_is_not_there(built: BuiltStor
     assert str(hole).startswith(f"{gone}@4096: missing_file, 8192 bytes: ")
     named = {diagnosis.name: diagnosis for diagnosis in doctor(root).diagnoses}
     assert str(named["log_hole"].evidence[0]).startswith(
-        f"{gone}@4096: not there; 8192 bytes are missing with it"
+        f"{gone}@4096: missing; 8192 bytes are missing with it"
     )
 
 
