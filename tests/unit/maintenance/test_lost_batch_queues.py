@@ -51,8 +51,8 @@ def lost(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 WORDS: dict[str, list[str]] = {
     "recover": ["recover", "STORE", "--apply"],
     "deep": ["recover", "STORE", "--deep", "--apply"],
-    "rebuild in place": ["rebuild", "STORE", "--apply"],
-    "rebuild": ["rebuild", "STORE", "--out", "OUT"],
+    "rebuild in place": ["rebuild", "STORE", "--cq", "--apply"],
+    "rebuild": ["rebuild", "STORE", "--cq", "--out", "OUT"],
     "salvage": ["salvage", "STORE", "OUT"],
 }
 

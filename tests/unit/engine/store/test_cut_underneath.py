@@ -19,6 +19,7 @@ import rmqcore
 from rmqcore import Message, MessageStore
 from rmqcore._native.format.message_text import csv_line, json_line
 from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.threads.bell import Bell
 from rmqcore.errors import LostPagesError, StoreFailedError, StoreFormatError
 
 SMALL: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16, "services": False}
@@ -205,3 +206,22 @@ def test_mappings_come_and_go(tmp_path: Path) -> None:
         assert not any(bytes(memoryview(file)))
         with pytest.raises(LostPagesError):
             file.raise_if_lost()
+
+
+def test_a_store_that_lost_pages_slows_no_other_once_it_is_closed(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Dispatch of every store of the process stayed in Python for as long as the process lived."""
+    with rmqcore.open(root, **SMALL) as store:
+        message = store.get("t", 0, 30).messages[0]
+        os.truncate(root / "commitlog" / ("0" * 20), 4096)
+        with pytest.raises(LostPagesError):
+            message.body  # noqa: B018
+    del message
+    other = tmp_path_factory.mktemp("other")
+    with rmqcore.open(other, message_index_enable=False, **SMALL) as store:
+        for _ in range(3):
+            store.put(Message("t", b"x")).raise_for_status()
+            while store.dispatch_until(Bell(), follow=False):
+                pass
+        assert store._dispatch._dispatcher.done.batches > 0

@@ -110,6 +110,7 @@ rmq_watched *rmq_watch(uint8_t *base, size_t size, int writable) {
 
 void rmq_unwatch(rmq_watched *watched) {
     __atomic_store_n(&watched->base, NULL, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&all_lost, __atomic_load_n(&watched->lost, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
     __atomic_store_n(&watched->used, 0, __ATOMIC_RELEASE);
 }
 

@@ -20,7 +20,7 @@ void rmq_unwatch(rmq_watched *watched);
 /* Pages of this mapping that are zeros instead of what the file held. */
 int64_t rmq_lost_pages(const rmq_watched *watched);
 
-/* Where the number of lost pages of all mappings is kept, for a look that costs nothing. */
+/* Where the number of lost pages of all watched mappings is kept, for a look that costs nothing. Whoever asks still watches what it read. */
 const int64_t *rmq_all_lost_pages(void);
 
 #endif
