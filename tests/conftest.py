@@ -46,7 +46,13 @@ OUTSIDE = ("faults", "interop", "stateful")
 """Of these folders `make test` runs what is marked `smoke`; of tests/spark, too, if a test needs the session or takes long."""
 SANITIZED = ("property", "unit", "native_c")
 """Folders that feed bytes to native code: scripts/sanitize.sh runs their tests."""
-NOT_SANITIZED = ("unit/cli", "unit/client", "unit/services", "unit/test_micro_benches.py")
+NOT_SANITIZED = (
+    "unit/cli",
+    "unit/client",
+    "unit/services",
+    "unit/testing",
+    "unit/test_micro_benches.py",
+)
 """Tests that start programs of their own, which are not instrumented, tests of Python code alone, and tests that measure."""
 NEEDS = "needs "
 # What one JVM with RocketMQ serves is a chain of tests that no second process may share, and so is what one Spark session serves.
