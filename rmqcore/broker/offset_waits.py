@@ -23,7 +23,7 @@ class Ask(Protocol):
     """`MessageStore.on_flushed` or `on_replicated`."""
 
     def __call__(self, end_phy_offset: int, callback: Heard, timeout_ms: int, /) -> None:
-        """Call `callback` once, when the log is safe up to an offset, or it is known that this is not known."""
+        """Call `callback` once: when the log is safe up to an offset, when the time is over, or when the store fails."""
         ...
 
 
@@ -37,10 +37,10 @@ class _Wait:
 
 
 class OffsetWaits:
-    """Waits for one thing, the disk or followers. Its methods are called by the loop's thread only.
+    """The messages that wait for the disk, or those that wait for followers. Only the loop's thread calls its methods.
 
-    An answer about one offset is an answer about all before it. So the store holds one callback, however many messages wait:
-    that of the first. With a callback for each message a SYNC_MASTER spends more on them than on the messages.
+    A log that is safe up to one offset is safe up to all smaller ones. So the store holds one callback, that of the first
+    message, however many wait. With a callback for each message a SYNC_MASTER spends more on them than on the messages.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class OffsetWaits:
             self._loop.call_soon_threadsafe(partial(self._answer, one, status))
 
     def _answer(self, one: _Wait, status: PutMessageStatus) -> None:
-        """Answer all about which the store's answer says something, and ask for the first of the others."""
+        """Answer the messages that the store's answer covers, and ask for the first of the others."""
         is_safe = status is PutMessageStatus.PUT_OK
         safe_to = max(self._safe_to(), one.end_offset if is_safe else 0)
         self._pop(lambda wait: wait.end_offset <= safe_to, PutMessageStatus.PUT_OK)
@@ -120,7 +120,7 @@ class OffsetWaits:
         self._ask_for_first()
 
     def _pop(self, is_meant: Callable[[_Wait], bool], status: PutMessageStatus) -> None:
-        """Answer those at the front."""
+        """Answer the messages at the front that `is_meant` accepts."""
         waiting = self._waiting
         thens = [wait.then for wait in takewhile(is_meant, waiting)]
         for _ in thens:

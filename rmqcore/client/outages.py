@@ -1,4 +1,4 @@
-"""What does not work for now: one log line when that begins and one when it is over, however often it is tried."""
+"""Log lines about failing peers: one when a failure starts and one when it is over, however often the client tries."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 _LOG = logging.getLogger("rmqcore.client")
 QUIET_SECONDS = 30.0
-"""Of something that fails and works in turns, no line is logged for so long after the last one about its failure."""
+"""Seconds without a further line about the same failure, if it ends and starts again and again."""
 
 
 class Outages:
-    """What a client cannot do now: reach a broker, learn a route. Used by its loop's thread only.
+    """The current failures of a client, such as a broker that it cannot reach or a route that it cannot learn.
+
+    Used by its loop's thread only.
 
     Parameters
     ----------
@@ -26,7 +28,7 @@ class Outages:
         self._told: set[str] = set()
 
     def begin(self, what: str, text: str, *values: object) -> None:
-        """Note that something fails; the first failure is logged as a warning."""
+        """Note that `what` fails; log the first failure as a warning."""
         if what in self._failing:
             return
         self._failing.add(what)
@@ -37,7 +39,7 @@ class Outages:
             _LOG.warning(text, *values)
 
     def end(self, what: str, text: str, *values: object) -> None:
-        """Note that something works; that is logged where its failure was."""
+        """Note that `what` works; log it if its failure was logged."""
         self._failing.discard(what)
         if what in self._told:
             self._told.discard(what)

@@ -1,4 +1,4 @@
-"""A connection to the HA port of a master, in the thread that waits for it: what a slave follows, and what it only compares."""
+"""A connection to the HA port of a master, read by a thread of its own: to follow the log, or only to compare it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BELL_BYTES = 4096
 
 
 class Side(Protocol):
-    """What is made of the bytes: `ha.slave.Slave` or `ha.slave.Question`."""
+    """The reader of the bytes: `ha.slave.Slave` or `ha.slave.Question`."""
 
     def first_report(self) -> bytes:
         """Return the report that names the first byte wanted."""
@@ -33,13 +33,13 @@ class Side(Protocol):
         ...
 
     def is_silent(self, now: float) -> bool:
-        """Return whether the master has sent nothing for too long."""
+        """Return True if the master has sent nothing for too long."""
         ...
 
 
 @dataclass(slots=True)
 class LineCounts:
-    """What went over a line, and over those before it: written by the thread, read by any.
+    """Bytes and times of a line and of the lines before it. The thread writes them, and any thread reads them.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class LineCounts:
 
 
 class HaLine:
-    """One connection. `end` and `ring` may be called from any thread, the rest belongs to the one that waits.
+    """One connection. Any thread may call `end` and `ring`; only the thread that reads calls the other methods.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class HaLine:
         self.ring()
 
     def ring(self) -> None:
-        """Let the thread ask for a report that may be due; of one that has ended the socket is closed, which is no harm."""
+        """Wake the thread, which sends a report if one is due. After the end of the thread this has no effect."""
         with suppress(OSError):
             self._rope.send(b"!", socket.MSG_DONTWAIT)
 
@@ -137,7 +137,7 @@ class HaLine:
     def _read(self, line: socket.socket, side: Side, buffer: memoryview) -> None:
         try:
             count = line.recv_into(buffer)
-        except BlockingIOError:  # what came had a wrong checksum
+        except BlockingIOError:  # the segment had a wrong checksum
             return
         if not count:
             raise ConnectionError("the master closed the connection")
@@ -149,7 +149,7 @@ class HaLine:
         while report:
             try:
                 report = report[line.send(report) :]
-            except BlockingIOError:  # the master takes nothing
+            except BlockingIOError:  # the send buffer is full: the master does not read
                 poller = select.poll()
                 poller.register(line, select.POLLOUT)
                 if not poller.poll(CONNECT_TIMEOUT_S * 1000):
