@@ -104,8 +104,8 @@ bench-compare: $(DONE)/package $(DONE)/bench ## micro benches of this tree besid
 fuzz: $(DONE)/build ## every parser, SECONDS_PER_TARGET=60 each
 	PYTHON=$(BIN)/python tests/fuzz/run.sh $(SECONDS_PER_TARGET)
 
-sanitize: $(DONE)/package $(DONE)/test ## unit, property and native tests under ASan and UBSan, in the doses of `make test`
-	RMQCORE_DOSE=$(or $(RMQCORE_DOSE),test) PYTHON=$(BIN)/python scripts/sanitize.sh --hypothesis-seed=$(SEED) $(PYTEST_ARGS)
+sanitize: $(DONE)/package $(DONE)/test ## unit, property and native tests under ASan and UBSan, in the doses of `make verify`
+	RMQCORE_DOSE=$(or $(RMQCORE_DOSE),verify) PYTHON=$(BIN)/python scripts/sanitize.sh --hypothesis-seed=$(SEED) $(PYTEST_ARGS)
 
 torture: $(DONE)/package $(DONE)/test $(DONE)/java ## the doses of docs/reliability.md: kills, power cuts, failing calls, damage; hours
 	PYTHON=$(BIN)/python scripts/torture.sh
