@@ -50,7 +50,7 @@ pytest = $(BIN)/python -m pytest $(PYTEST_PARALLEL) $(if $(filter tests/%,$(PYTE
 verify = RMQCORE_DOSE=$(1) $(call pytest,tests) --hypothesis-seed=$(SEED)
 
 quick: $(DONE)/package $(DONE)/test $(DONE)/demo ## unit tests, without those of the engine: a minute
-	$(call pytest,tests/unit --ignore=tests/unit/engine)
+	$(call pytest,-m 'not large' tests/unit --ignore=tests/unit/engine)
 
 test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/jre $$(REAL_CLIENTS) ## all but the large doses, with a smoke of Spark, of the real RocketMQ and of faults: below ten minutes
 	$(call pytest,-m 'smoke or not outside' tests)

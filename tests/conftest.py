@@ -42,18 +42,21 @@ settings.load_profile(LEVEL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
+os.environ.setdefault("SPARK_CONF_DIR", str(ROOT / "tests" / "support" / "spark" / "conf"))
 OUTSIDE = ("faults", "interop", "stateful")
-"""Of these folders `make test` runs what is marked `smoke`; of tests/spark, too, if a test needs the session or takes long."""
+"""Of these folders `make test` runs what is marked `smoke`; of tests/spark, too, if a test needs the session or takes long. Of all others
+it leaves out what is marked `large`."""
 SANITIZED = ("property", "unit", "native_c")
 """Folders that feed bytes to native code: scripts/sanitize.sh runs their tests."""
 NOT_SANITIZED = (
     "unit/cli",
     "unit/client",
+    "unit/offline/remote",
     "unit/services",
     "unit/testing",
-    "unit/test_micro_benches.py",
 )
-"""Tests that start programs of their own, which are not instrumented, tests of Python code alone, and tests that measure."""
+"""Tests that start programs of their own, which are not instrumented, and tests of Python code alone; so are those of the repository and its
+documents, which lie in tests/unit itself."""
 NEEDS = "needs "
 # What one JVM with RocketMQ serves is a chain of tests that no second process may share, and so is what one Spark session serves.
 # Of each there are two chains, which take about as long: the modules named here, and the others. All smokes of Spark are in one.
@@ -224,7 +227,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | Non
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of folders that `make test` leaves to `make verify`; start with what takes long.
+    """Mark the tests that `make test` leaves to `make verify`; start with what takes long.
 
     Where several processes share the tests, one that takes long and began last would end alone.
     """
@@ -262,13 +265,14 @@ def is_outside(item: pytest.Item) -> bool:
     """Say whether `make test` leaves a test to `make verify`, unless it is marked `smoke`."""
     folder = _place(item).parts[0]
     takes_long = takes_spark(item) or item.get_closest_marker("slow") is not None
-    return folder in OUTSIDE or (folder == "spark" and takes_long)
+    large = item.get_closest_marker("large") is not None
+    return large or folder in OUTSIDE or (folder == "spark" and takes_long)
 
 
 def is_sanitized(item: pytest.Item) -> bool:
     """Say whether scripts/sanitize.sh runs a test; not if it forks its process, see there."""
     place = _place(item)
-    left_out = any(place.is_relative_to(name) for name in NOT_SANITIZED)
+    left_out = place.parent == Path("unit") or any(map(place.is_relative_to, NOT_SANITIZED))
     return place.parts[0] in SANITIZED and not left_out and item.get_closest_marker("forks") is None
 
 

@@ -18,6 +18,7 @@ FLAGS = {
 }
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("flags", FLAGS)
 def test_sessions_beside_other_threads(tmp_path: pathlib.Path, flags: str) -> None:
     compiler = shutil.which("cc")

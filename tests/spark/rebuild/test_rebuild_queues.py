@@ -77,7 +77,7 @@ def test_the_bytes_are_javas(golden: Path, tmp_path: Path, case: str, split_byte
         assert len(source.splits) > 4
 
 
-@pytest.mark.parametrize("split_bytes", [2_000, 1 << 30])
+@pytest.mark.parametrize("split_bytes", [pytest.param(2_000, marks=pytest.mark.large), 1 << 30])
 def test_crashed_stores(golden: Path, tmp_path: Path, split_bytes: int) -> None:
     """Torn tails, stale records, files that were allocated ahead, queues that begin in the middle."""
     cases = sorted(path.parent.name for path in golden.glob("*/input"))

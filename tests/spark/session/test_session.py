@@ -156,7 +156,8 @@ def test_what_spark_submit_was_given_stays(tmp_path: Path) -> None:
     program.write_text(SUBMITTED)
     conf = tmp_path / "conf"
     conf.mkdir()
-    (conf / "spark-defaults.conf").write_text("spark.ui.enabled true\nspark.ui.port 0\n")
+    usual = Path(os.environ["SPARK_CONF_DIR"], "spark-defaults.conf").read_text()
+    (conf / "spark-defaults.conf").write_text(f"{usual}spark.ui.enabled true\nspark.ui.port 0\n")
     command = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
         *("--master", "local[3]", "--name", "nightly"),

@@ -45,6 +45,7 @@ def make_estate(root: Path, files: int) -> StoreLocation:
     return store
 
 
+@pytest.mark.large
 def test_100_tb_are_planned_from_one_directory_and_one_header(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

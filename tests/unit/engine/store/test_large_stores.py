@@ -223,6 +223,7 @@ def few_descriptors() -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.large
 @linux
 @pytest.mark.parametrize("clean", [True, False], ids=["after a clean exit", "after a crash"])
 def test_thousands_of_queues(tmp_path: Path, few_descriptors: int, clean: bool) -> None:

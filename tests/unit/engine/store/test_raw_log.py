@@ -291,6 +291,7 @@ def test_an_exception_at_any_place(tmp_path: Path, rng: random.Random) -> None:
                 same(source, to)
 
 
+@pytest.mark.large
 def test_interrupted_at_any_instruction_where_a_new_log_begins(
     tmp_path: Path, rng: random.Random
 ) -> None:

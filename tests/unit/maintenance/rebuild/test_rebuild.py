@@ -116,6 +116,7 @@ def test_slots_that_no_store_has_are_not_made_again(tmp_path: Path) -> None:
         assert found == ({"max_hash_slot_num": slots, "max_index_num": entries} if taken else {})
 
 
+@pytest.mark.large
 def test_many_small_index_files_are_seldom_mapped_anew(
     golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_more_runs_than_are_remembered(
     assert salvage(built.write(), tmp_path / "out").missing_complete is False
 
 
+@pytest.mark.large
 def test_very_many_records_that_ask_for_places_of_others(built: BuiltStore, tmp_path: Path) -> None:
     """The work grows with the records, not with their square: a log of 2 MB took 40 s to salvage, and one of 20 MB an hour.
 

@@ -79,12 +79,19 @@ def test_a_log_file_that_is_another_of_the_same_size(memory: MemoryStores, golde
             read_all(reader)
 
 
+@pytest.fixture(scope="module")
+def long_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store of which a reader fetches several pieces; only for reading: each test has its own copy in memory."""
+    made = make_store(sample_records(20_000), log_file_size=8 * MIB)
+    return made.write(tmp_path_factory.mktemp("long"))
+
+
 @pytest.mark.parametrize("when", ["at once", "later"])
 def test_a_log_file_that_is_replaced_while_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    long_store: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """What was read before and behind that moment is of two stores. It is told at the file's end, or after five seconds."""
-    disk, url = store_on(make_store(sample_records(20_000), log_file_size=8 * MIB).write(tmp_path))
+    disk, url = store_on(long_store)
     if when == "at once":
         monkeypatch.setattr(listed_file, "CHECKED_S", -1.0)
     with StoreReader(url) as reader:
@@ -100,10 +107,8 @@ def test_a_log_file_that_is_replaced_while_it_is_read(
     assert (when == "later") == (len(delivered) > 10_000)
 
 
-def test_a_reader_that_stops_early_asks_for_nothing_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk, url = store_on(make_store(sample_records(20_000), log_file_size=8 * MIB).write(tmp_path))
+def test_a_reader_that_stops_early_asks_for_nothing_more(long_store: Path) -> None:
+    disk, url = store_on(long_store)
     with StoreReader(url) as reader:
         messages = reader.messages()
         next(messages)

@@ -19,6 +19,13 @@ SIZES = ("commitlog_bytes", "consumequeue_bytes", "index_bytes", "disk_bytes")
 """What files occupy: blocks of a disk, sizes behind a URL."""
 
 
+OF_EACH_RUN = ("basic", "compressed", "crash_flipped", "crash_no_index", "crash_torn")
+CASES = [
+    pytest.param(case, marks=[] if case in OF_EACH_RUN else [pytest.mark.large])
+    for case in (*CLEAN, *CRASHED)
+]
+
+
 def stores(golden: Path) -> list[Path]:
     return sorted(path.parent for path in golden.glob("*/*/commitlog"))
 
@@ -63,7 +70,7 @@ def test_the_cases_are_those_that_there_are(golden: Path) -> None:
     assert {path.parent.name for path in stores(golden)} >= {*CLEAN, *CRASHED}
 
 
-@pytest.mark.parametrize("case", [*CLEAN, *CRASHED])
+@pytest.mark.parametrize("case", CASES)
 def test_a_reader_answers_what_it_answers_of_a_directory(
     golden: Path, memory: MemoryStores, case: str
 ) -> None:
@@ -76,7 +83,7 @@ def test_a_reader_answers_what_it_answers_of_a_directory(
             assert answers(remote) == answers(rmqcore.read(root)), root
 
 
-@pytest.mark.parametrize("case", [*CLEAN, *CRASHED])
+@pytest.mark.parametrize("case", CASES)
 def test_fsck_finds_the_same(golden: Path, memory: MemoryStores, case: str) -> None:
     for root in stores(golden):
         if root.parent.name != case:

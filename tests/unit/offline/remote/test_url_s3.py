@@ -85,6 +85,7 @@ def test_reader_and_fsck(server: S3Server, golden: Path, case: str) -> None:
     assert (report.exit_code == 2) == (case != "basic")
 
 
+@pytest.mark.large
 def test_several_ranges_and_a_store_in_a_bucket_s_root(server: S3Server, tmp_path: Path) -> None:
     root = small_store(40_000).write(tmp_path / "big")
     server.filesystem().create_dir("whole-bucket")
