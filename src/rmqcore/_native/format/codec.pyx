@@ -37,7 +37,7 @@ def select_crc32(name: str = "") -> str:
     if code == RMQ_CRC_OK:
         return rmq_crc32_name().decode()
     reasons = {
-        RMQ_CRC_NO_SUCH_KERNEL: "there is no such kernel; known are vpclmul, pclmul, armv8, slicing",
+        RMQ_CRC_NO_SUCH_KERNEL: "unknown kernel; known are vpclmul, pclmul, armv8, slicing",
         RMQ_CRC_NOT_BUILT: "it is not built for this processor family",
         RMQ_CRC_NO_CPU: "this CPU lacks its instructions",
     }

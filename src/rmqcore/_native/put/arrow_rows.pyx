@@ -221,7 +221,7 @@ cdef str describe_refusal(const rmq_import_fault *fault, int64_t row, str limit)
     reason = {
         RMQ_IMP_R_NULL: "null",
         RMQ_IMP_R_RANGE: f"{fault.found} has no room in its field",
-        RMQ_IMP_R_UTF8: f"{sample!r} is no UTF-8",
+        RMQ_IMP_R_UTF8: f"{sample!r} is not UTF-8",
         RMQ_IMP_R_SEPARATOR: f"{sample!r} holds a separator (0x01 or 0x02)",
         RMQ_IMP_R_KEY: f"key {sample!r}: a key is a word without spaces",
         RMQ_IMP_R_TWICE: f"property {sample!r} is given twice",

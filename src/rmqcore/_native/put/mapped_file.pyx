@@ -267,7 +267,7 @@ cdef class MappedFiles:
         last = -1
         for item in chosen:
             if not isinstance(item, MappedFile) or item.file_size != self.file_size:
-                raise ValueError(f"{item!r} is no file of {self.file_size} bytes")
+                raise ValueError(f"{item!r} is not a file of {self.file_size} bytes")
             if item.file_from_offset <= last:
                 raise ValueError(f"{item!r} at {item.file_from_offset} comes after {last}")
             last = item.file_from_offset

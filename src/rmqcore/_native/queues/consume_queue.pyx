@@ -183,7 +183,7 @@ cdef class ConsumeQueue:
     def set_first_file(self, int64_t first_file):
         """Say that files before this one are deleted; only the writer calls this."""
         if first_file % self.file_size or not rmq_cq_first_file(self.queue) <= first_file <= rmq_cq_last_file(self.queue):
-            raise ValueError(f"{first_file} is no file of the queue")
+            raise ValueError(f"{first_file} is not a file of the queue")
         with nogil:
             rmq_cq_set_first_file(self.table, self.queue, first_file)
 

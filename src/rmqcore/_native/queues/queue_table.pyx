@@ -86,7 +86,7 @@ cdef class QueueTable:
 
     def __cinit__(self, str root not None, int64_t file_size, int32_t open_files):
         if file_size < UNIT or file_size % UNIT or file_size > RMQ_CQ_MAX_END >> 8:
-            raise ValueError(f"file_size {file_size} is no multiple of {UNIT}")
+            raise ValueError(f"file_size {file_size} is not a multiple of {UNIT}")
         if open_files < 1:
             raise ValueError(f"open_files is {open_files}, expected at least 1")
         self.root = root
@@ -173,7 +173,7 @@ cdef class QueueTable:
         return found
 
     cdef int32_t topic_number(self, str topic) except -2:
-        """The topic's number, -1 when it is no directory name."""
+        """The topic's number, -1 if it is not a directory name."""
         found = self.topic_numbers.get(topic)
         if found is not None:
             return found

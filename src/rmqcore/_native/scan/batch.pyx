@@ -46,7 +46,7 @@ cdef class ColumnList:
         chosen = PUBLIC_COLUMNS if names is None else tuple(names)
         unknown = [name for name in chosen if not isinstance(name, str) or name not in COLUMNS]
         if unknown:
-            raise ValueError(f"columns: there is no {with_the_meant(unknown, COLUMNS)}; there are {', '.join(COLUMNS)}")
+            raise ValueError(f"columns: unknown column {with_the_meant(unknown, COLUMNS)}; known are {', '.join(COLUMNS)}")
         if len(set(chosen)) != len(chosen):
             raise ValueError("columns: a name is given twice")
         self.names = chosen
