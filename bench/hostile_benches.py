@@ -8,18 +8,24 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 
+from bench import build
 from bench.report import Row
+
+sys.path.insert(0, str(build.ROOT / "tests"))
+
+from support.stores import hostile_logs
+
 from rmqcore.cli.common.output import RowFormat
 from rmqcore.cli.verbs.cat import cat
 from rmqcore.cli.verbs.info import info
 from rmqcore.disk.paths import StorePaths
 from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.offline.fsck import fsck
-from rmqcore.testing import hostile_logs
 
 SIZES_MIB = (4, 8, 16)
 
@@ -56,6 +62,8 @@ SOUND: dict[str, Callable[[int], bytes]] = {
     "sound, 1 KiB": hostile_logs.sound,
     "sound, empty": small_records,
 }
+
+SHAPES = (*SOUND, *hostile_logs.SHAPES, "sparse")
 
 
 def _cat(store: pathlib.Path) -> None:
@@ -123,7 +131,7 @@ def hostile() -> list[Row]:
     """Every shape at every size; the requirements are for the largest ones."""
     rows: list[Row] = []
     sound: dict[str, float] = {}
-    for shape in (*SOUND, *hostile_logs.SHAPES, "sparse"):
+    for shape in SHAPES:
         sizes = LARGER_MIB.get(shape, SIZES_MIB)
         took = measure_sizes(shape, sizes)
         rows += [_doubled(shape, verb, sizes, values) for verb, values in took.items()]

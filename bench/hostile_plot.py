@@ -10,8 +10,7 @@ import math
 import pathlib
 import sys
 
-from bench.hostile_benches import SOUND, measure_sizes
-from rmqcore.testing import hostile_logs
+from bench.hostile_benches import SHAPES, SOUND, measure_sizes
 
 SIZES_MIB = (4, 8, 16, 32, 64)
 
@@ -159,9 +158,7 @@ def table(took: dict[str, dict[str, list[float]]]) -> str:
 
 
 def main(out: pathlib.Path) -> None:
-    took = {
-        shape: measure_sizes(shape, SIZES_MIB) for shape in (*SOUND, *hostile_logs.SHAPES, "sparse")
-    }
+    took = {shape: measure_sizes(shape, SIZES_MIB) for shape in SHAPES}
     out.write_text(picture(took))
     print(table(took))
 

@@ -7,6 +7,7 @@ import os
 
 from rmqcore.errors import is_no_descriptor
 
+MOST_QUEUE_FILES = 1024
 TO_GO_ON = 8
 """Descriptors that a store needs at once at most: two for the next file of the log, others for queues, index and checkpoint."""
 
@@ -19,6 +20,12 @@ def most_descriptors() -> int | None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
+
+
+def most_open_files() -> int:
+    """Return how many files of queues may stay open: a quarter of the process's limit."""
+    most = most_descriptors()
+    return MOST_QUEUE_FILES if most is None else max(16, min(MOST_QUEUE_FILES, most // 4))
 
 
 def files_limit(number: int | None) -> str:

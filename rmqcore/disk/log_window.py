@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_MAGIC
 from rmqcore._native.scan import places, scan
@@ -42,13 +42,6 @@ Feed = Callable[..., Place]
 ReadInto = Callable[[memoryview, int], int]
 
 
-class Extents(Protocol):
-    """Finds the holes of a file: `DataExtents`."""
-
-    def following(self, pos: int) -> tuple[int, int]:
-        """The first bytes at or behind `pos` that are no hole."""
-
-
 class LogWindow:
     """Bytes [start, start + length) of a file, in a buffer that is used again and again.
 
@@ -65,7 +58,7 @@ class LogWindow:
         Bytes read at once; a larger record makes the buffer larger.
     peek_into : callable, optional
         As `read_into`, for bytes that are only looked at on the way: what the disk does not give is zeros, and nobody is told.
-    extents : Extents, optional
+    extents : DataExtents, optional
         The parts of the file that are searched; all of it by default.
     descriptor : Descriptor, optional
         The open file: small parts that are only looked at come from it, and what it does not give from `peek_into`.
@@ -95,7 +88,7 @@ class LogWindow:
         *,
         room: int = WINDOW,
         peek_into: ReadInto | None = None,
-        extents: Extents | None = None,
+        extents: DataExtents | None = None,
         descriptor: Descriptor | None = None,
         check_place: bool = True,
     ) -> None:

@@ -234,6 +234,20 @@ def is_of_database(name: str) -> bool:
     return _DATABASE.fullmatch(name) is not None
 
 
+def rocksdb_place(paths: StorePaths) -> Path | None:
+    """Find the directory of the database from which a store's queues are read; None where there are files of queues.
+
+    A broker that writes both (rocksdbCQDoubleWriteEnable) reads the files, unless it is set otherwise.
+    """
+    place = in_rocksdb(paths)
+    return None if place is None or first_topic(paths.consumequeue) is not None else place
+
+
+def holds_database(names: Mapping[str, bool]) -> bool:
+    """Return True if a directory with these names is a database without file queues; each name says if it is a directory."""
+    return not any(names.values()) and any(map(is_of_database, names))
+
+
 def dledger_folders(paths: StorePaths) -> list[Path]:
     """List the directories ``dledger-*/data`` in a store's root that hold files of a log, by name."""
     folders = (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rmqcore.errors.foreign_text import shortened
-from rmqcore.errors.stores import StoreError
+from rmqcore.errors.stores import StoreError, WithFields
 
 # ---- the wire ---------------------------------------------------------------------------------------
 
 
-class ProtocolError(StoreError):
+class ProtocolError(WithFields, StoreError):
     """Bytes from a peer are not a frame or header of RocketMQ's protocol; the connection must be closed.
 
     Parameters
@@ -23,25 +23,23 @@ class ProtocolError(StoreError):
         What the field should hold, and what it holds.
     """
 
+    part: str
+    pos: int
+    field: str
+    expected: object
+    found: object
+
     code = "PROTOCOL"
     hint = (
         "check address and port on both sides: the peer must use RocketMQ's remoting protocol, "
         "not gRPC, HTTP or TLS"
     )
 
-    def __init__(self, part: str, pos: int, field: str, expected: object, found: object) -> None:
-        super().__init__(part, pos, field, expected, found)
-        self.part = part
-        self.pos = pos
-        self.field = field
-        self.expected = expected
-        self.found = found
-
     def __str__(self) -> str:
         return f"{self.part}@{self.pos}: {self.field} is {self.found}, expected {self.expected}"
 
 
-class RequestError(StoreError):
+class RequestError(WithFields, StoreError):
     """The fields or body of a request are invalid; the peer gets an error response, and the connection stays open.
 
     Parameters
@@ -54,21 +52,19 @@ class RequestError(StoreError):
         What the field should hold, and what it holds.
     """
 
+    request: str
+    field: str
+    expected: object
+    found: object
+
     code = "REQUEST"
     hint = "RocketMQ's clients do not send such a request: check the client's version"
-
-    def __init__(self, request: str, field: str, expected: object, found: object) -> None:
-        super().__init__(request, field, expected, found)
-        self.request = request
-        self.field = field
-        self.expected = expected
-        self.found = found
 
     def __str__(self) -> str:
         return f"{self.request}: {self.field} is {self.found}, expected {self.expected}"
 
 
-class FilterExpressionError(StoreError):
+class FilterExpressionError(WithFields, StoreError):
     """The SQL92 expression of a subscription is invalid in RocketMQ.
 
     Parameters
@@ -81,18 +77,16 @@ class FilterExpressionError(StoreError):
         The expected text at that position, and the text found.
     """
 
+    text: str
+    pos: int
+    expected: str
+    found: str
+
     code = "FILTER_EXPRESSION"
     hint = (
         "LIKE and arithmetic are not supported; put texts in single quotes, and do not compare "
         "them by < and >"
     )
-
-    def __init__(self, text: str, pos: int, expected: str, found: str) -> None:
-        super().__init__(text, pos, expected, found)
-        self.text = text
-        self.pos = pos
-        self.expected = expected
-        self.found = found
 
     def __str__(self) -> str:
         start = max(0, self.pos - 20)
@@ -110,7 +104,7 @@ class ClientError(StoreError):
     hint = "check the name server's address, and that the broker runs and is registered there"
 
 
-class NotReachedError(ClientError):
+class NotReachedError(WithFields, ClientError):
     """A name server or broker cannot be reached, or the connection was lost before its response.
 
     Parameters
@@ -123,23 +117,21 @@ class NotReachedError(ClientError):
         What happened.
     """
 
+    address: str
+    request: str
+    reason: str
+
     code = "NOT_REACHED"
     hint = (
         "check that it runs, listens on this address, and is not behind a firewall; a request "
         "that was sent may have been carried out"
     )
 
-    def __init__(self, address: str, request: str, reason: str) -> None:
-        super().__init__(address, request, reason)
-        self.address = address
-        self.request = request
-        self.reason = reason
-
     def __str__(self) -> str:
         return f"{self.address}: {self.request}: {self.reason}"
 
 
-class AnswerTimeoutError(ClientError):
+class AnswerTimeoutError(WithFields, ClientError):
     """A name server or broker did not respond in time; the request may have been carried out.
 
     Parameters
@@ -152,23 +144,21 @@ class AnswerTimeoutError(ClientError):
         How long the client waited.
     """
 
+    address: str
+    request: str
+    seconds: float
+
     code = "ANSWER_TIMEOUT"
     hint = (
         "the broker is overloaded, its disk is slow, or packets are lost: check the broker, or "
         "raise timeout="
     )
 
-    def __init__(self, address: str, request: str, seconds: float) -> None:
-        super().__init__(address, request, seconds)
-        self.address = address
-        self.request = request
-        self.seconds = seconds
-
     def __str__(self) -> str:
         return f"{self.address}: {self.request}: no answer in {self.seconds:g} s"
 
 
-class RefusedError(ClientError):
+class RefusedError(WithFields, ClientError):
     """A name server or broker responded with an error.
 
     Parameters
@@ -185,18 +175,14 @@ class RefusedError(ClientError):
         The peer's explanation.
     """
 
+    address: str
+    request: str
+    response_code: int
+    response: str
+    remark: str
+
     code = "REFUSED"
     hint = "the broker chose response code and remark: see its log for details"
-
-    def __init__(
-        self, address: str, request: str, response_code: int, response: str, remark: str
-    ) -> None:
-        super().__init__(address, request, response_code, response, remark)
-        self.address = address
-        self.request = request
-        self.response_code = response_code
-        self.response = response
-        self.remark = remark
 
     def __str__(self) -> str:
         return (
@@ -205,7 +191,7 @@ class RefusedError(ClientError):
         )
 
 
-class BadAnswerError(ClientError):
+class BadAnswerError(WithFields, ClientError):
     """The response of a name server or broker cannot be decoded.
 
     Parameters
@@ -220,18 +206,14 @@ class BadAnswerError(ClientError):
         What the field should hold, and what it holds.
     """
 
+    address: str
+    request: str
+    field: str
+    expected: object
+    found: object
+
     code = "BAD_ANSWER"
     hint = "check that a RocketMQ name server or broker runs at this address"
-
-    def __init__(
-        self, address: str, request: str, field: str, expected: object, found: object
-    ) -> None:
-        super().__init__(address, request, field, expected, found)
-        self.address = address
-        self.request = request
-        self.field = field
-        self.expected = expected
-        self.found = found
 
     def __str__(self) -> str:
         return (
@@ -250,7 +232,7 @@ class NoRouteError(ClientError):
     )
 
 
-class GroupNotFoundError(ClientError):
+class GroupNotFoundError(WithFields, ClientError):
     """No broker has the consumer group.
 
     Parameters
@@ -258,21 +240,19 @@ class GroupNotFoundError(ClientError):
     group : str
     """
 
+    group: str
+
     code = "GROUP_NOT_FOUND"
     hint = (
         "`Admin.list_groups()` lists the groups; a group is created with its first member, if the "
         "broker allows that"
     )
 
-    def __init__(self, group: str) -> None:
-        super().__init__(group)
-        self.group = group
-
     def __str__(self) -> str:
         return f"no broker has consumer group {self.group}"
 
 
-class SendFailedError(ClientError):
+class SendFailedError(WithFields, ClientError):
     """A message was sent to several queues in turn, and all failed; the cause is the last error.
 
     Parameters
@@ -282,16 +262,14 @@ class SendFailedError(ClientError):
         The error of each attempt.
     """
 
+    topic: str
+    reasons: tuple[str, ...]
+
     code = "SEND_FAILED"
     hint = (
         "check the brokers named in the message; if a response was lost, the message may be "
         "stored nevertheless"
     )
-
-    def __init__(self, topic: str, reasons: tuple[str, ...]) -> None:
-        super().__init__(topic, reasons)
-        self.topic = topic
-        self.reasons = reasons
 
     def __str__(self) -> str:
         return f"topic {self.topic}: {len(self.reasons)} attempts failed: {'; '.join(self.reasons)}"

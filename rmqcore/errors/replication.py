@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rmqcore.errors.stores import StoreError
+from rmqcore.errors.stores import StoreError, WithFields
 
 
-class HaProtocolError(StoreError):
+class HaProtocolError(WithFields, StoreError):
     """Bytes at an HA port are neither a report nor a frame; the connection is closed.
 
     Parameters
@@ -18,24 +18,22 @@ class HaProtocolError(StoreError):
         What the field should hold, and what it holds.
     """
 
+    part: str
+    field: str
+    expected: object
+    found: object
+
     code = "HA_PROTOCOL"
     hint = (
         "check haListenPort and haMasterAddress: the peer must use RocketMQ's HA protocol "
         "(DefaultHAService)"
     )
 
-    def __init__(self, part: str, field: str, expected: object, found: object) -> None:
-        super().__init__(part, field, expected, found)
-        self.part = part
-        self.field = field
-        self.expected = expected
-        self.found = found
-
     def __str__(self) -> str:
         return f"{self.part} of the HA port: {self.field} is {self.found}, expected {self.expected}"
 
 
-class LogsPartedError(StoreError):
+class LogsPartedError(WithFields, StoreError):
     """A slave's log has bytes that its master's log lacks: replication stops, and nothing is overwritten.
 
     Parameters
@@ -49,19 +47,17 @@ class LogsPartedError(StoreError):
         How the difference was found.
     """
 
+    phy_offset: int
+    slave_end: int
+    master_end: int
+    reason: str
+
     code = "LOGS_PARTED"
     hint = (
         "`rmqcore diff A B` on copies shows the messages that only one store has; `rmqcore serve "
         "STORE --role SLAVE ... --truncate-to-master` moves the slave's to STORE/cut/, then "
         "follows"
     )
-
-    def __init__(self, phy_offset: int, slave_end: int, master_end: int, reason: str) -> None:
-        super().__init__(phy_offset, slave_end, master_end, reason)
-        self.phy_offset = phy_offset
-        self.slave_end = slave_end
-        self.master_end = master_end
-        self.reason = reason
 
     def __str__(self) -> str:
         ends = f"the slave's log ends at phy_offset {self.slave_end}"
@@ -95,7 +91,7 @@ class NoCommonRecordError(LogsPartedError):
         self.args = phy_offset, slave_end, master_end
 
 
-class LogGapError(StoreError):
+class LogGapError(WithFields, StoreError):
     """A master has deleted files that its slave lacks: the slave's log cannot continue without a gap.
 
     Parameters
@@ -106,13 +102,11 @@ class LogGapError(StoreError):
         CommitLog offset where the master's begins.
     """
 
+    slave_end: int
+    master_begin: int
+
     code = "LOG_GAP"
     hint = "start the slave with an empty store; its old store stays readable"
-
-    def __init__(self, slave_end: int, master_begin: int) -> None:
-        super().__init__(slave_end, master_begin)
-        self.slave_end = slave_end
-        self.master_begin = master_begin
 
     def __str__(self) -> str:
         return (

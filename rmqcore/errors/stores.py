@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any, ClassVar, dataclass_transform
 
 from rmqcore.errors.exit_codes import DAMAGED, FAILED
 
@@ -13,6 +14,27 @@ class StoreError(Exception):
     code = "STORE"
     hint = ""
     exit_code = FAILED
+
+
+@dataclass_transform(eq_default=False)
+class WithFields(Exception):  # noqa: N818 a base, which no code raises
+    """Base of errors whose constructor's arguments are attributes: the names annotated in the class, in their order.
+
+    A value in the class is the default. The arguments are also `args`, by which an error is pickled.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = tuple(cls.__annotations__) or cls.fields
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        defaults = {name: getattr(self, name) for name in self.fields if hasattr(self, name)}
+        given = defaults | dict(zip(self.fields, values, strict=False)) | named
+        if len(values) > len(self.fields) or given.keys() != {*self.fields}:
+            raise TypeError(f"{type(self).__name__}: expected {', '.join(self.fields)}")
+        vars(self).update(given)
+        super().__init__(*(given[name] for name in self.fields))
 
 
 def is_of_the_system(error: OSError) -> bool:
@@ -162,7 +184,7 @@ class CommitLogMissingError(StoreError):
 # ---- reading ----------------------------------------------------------------------------------------
 
 
-class CorruptionError(StoreError):
+class CorruptionError(WithFields, StoreError):
     """Bytes at a known position do not follow the format.
 
     Parameters
@@ -177,19 +199,15 @@ class CorruptionError(StoreError):
         What the field should hold, and what it holds.
     """
 
+    path: str
+    phy_offset: int
+    field: str
+    expected: object
+    found: object
+
     code = "CORRUPT"
     hint = "run `rmqcore fsck` to list all damage"
     exit_code = DAMAGED
-
-    def __init__(
-        self, path: str, phy_offset: int, field: str, expected: object, found: object
-    ) -> None:
-        super().__init__(path, phy_offset, field, expected, found)
-        self.path = path
-        self.phy_offset = phy_offset
-        self.field = field
-        self.expected = expected
-        self.found = found
 
     def __str__(self) -> str:
         return (
@@ -215,7 +233,7 @@ class CorruptIndexError(CorruptionError):
     code = "CORRUPT_INDEX"
 
 
-class SplitError(StoreError):
+class SplitError(WithFields, StoreError):
     """Two tasks of one Spark job disagree on the offset where the earlier task ends and the later one starts.
 
     Parameters
@@ -231,19 +249,17 @@ class SplitError(StoreError):
         CommitLog offset at which the earlier task ends; this one is correct.
     """
 
+    path: str
+    boundary: int
+    found: int
+    expected: str
+
     code = "SPLIT"
     hint = (
         "a record is longer than maxRecordSize, or damage lies next to bytes that look like "
         "records: raise maxRecordSize, or read with splitMode=walk"
     )
     exit_code = DAMAGED
-
-    def __init__(self, path: str, boundary: int, found: int, expected: str) -> None:
-        super().__init__(path, boundary, found, expected)
-        self.path = path
-        self.boundary = boundary
-        self.found = found
-        self.expected = expected
 
     def __str__(self) -> str:
         return (
@@ -252,7 +268,7 @@ class SplitError(StoreError):
         )
 
 
-class DataLossError(StoreError):
+class DataLossError(WithFields, StoreError):
     """A part of the log was deleted or replaced before it was read.
 
     Parameters
@@ -270,21 +286,17 @@ class DataLossError(StoreError):
         ``TopicA/0`` if the offsets are queue offsets, else empty.
     """
 
+    broker: str
+    wanted: int
+    available: int | None
+    reason: str
+    queue: str = ""
+
     code = "DATA_LOSS"
     hint = (
         "files are deleted faster than they are read, or the store was replaced; "
         "failOnDataLoss=false continues with the remaining messages"
     )
-
-    def __init__(
-        self, broker: str, wanted: int, available: int | None, reason: str, queue: str = ""
-    ) -> None:
-        super().__init__(broker, wanted, available, reason, queue)
-        self.broker = broker
-        self.wanted = wanted
-        self.available = available
-        self.reason = reason
-        self.queue = queue
 
     def __str__(self) -> str:
         there = "nothing" if self.available is None else f"offset {self.available}"
@@ -439,7 +451,7 @@ class SyncFailedError(StoreError, OSError):
         return f"{self.filename}: sync: {self.strerror}"
 
 
-class PutFailedError(StoreError):
+class PutFailedError(WithFields, StoreError):
     """A put did not return PUT_OK; raised by `raise_for_status`.
 
     Parameters
@@ -452,13 +464,11 @@ class PutFailedError(StoreError):
         The limit, the value found, and the setting.
     """
 
-    code = "PUT_FAILED"
+    status: str
+    stored: bool
+    reason: str | None = None
 
-    def __init__(self, status: str, stored: bool, reason: str | None = None) -> None:
-        super().__init__(status, stored, reason)
-        self.status = status
-        self.stored = stored
-        self.reason = reason
+    code = "PUT_FAILED"
 
     def __str__(self) -> str:
         stored = "but the message is stored" if self.stored else "nothing was stored"

@@ -13,8 +13,7 @@ from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.inside.skeletons import occupied_bytes
 from rmqcore.disk.paths import StorePaths, is_index_file_name, is_utf8, parse_queue_id
 from rmqcore.disk.read_range import Unreadable
-from rmqcore.disk.rocksdb_place import rocksdb_place
-from rmqcore.disk.store_kinds import StoreKind, find_kinds
+from rmqcore.disk.store_kinds import StoreKind, find_kinds, rocksdb_place
 from rmqcore.errors import (
     RemoteStorageError,
     RocksdbError,

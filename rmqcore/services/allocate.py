@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from rmqcore.services.flush import FlushCommitLog
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
 from rmqcore.services.warm_up import warm_queue
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 WARM_AT_ONCE = 64  # queues in one step, so that space never waits long for it
 
@@ -21,7 +24,7 @@ class Allocate(Service):
 
     Parameters
     ----------
-    store : StoreSteps
+    store : MessageStore
     flush : FlushCommitLog, optional
         Is asked to look after each step: what a log has written goes to disk about as fast as it gets new pages.
 
@@ -32,12 +35,12 @@ class Allocate(Service):
 
     name = "allocate"
 
-    def __init__(self, store: StoreSteps, flush: FlushCommitLog | None = None) -> None:
+    def __init__(self, store: MessageStore, flush: FlushCommitLog | None = None) -> None:
         super().__init__(store)
         self._flush = flush
         self._cold: Iterator[tuple[str, int]] | None = iter(store.queues())
 
-    def step(self, store: StoreSteps) -> float | None:
+    def step(self, store: MessageStore) -> float | None:
         """Prepare one step."""
         if self._flush is not None:
             self._flush.look(store)
@@ -50,7 +53,7 @@ class Allocate(Service):
         # Messages may have been appended before the hook was in place.
         return 0 if store.prepare_space() else None
 
-    def _warm_up(self, store: StoreSteps) -> None:
+    def _warm_up(self, store: MessageStore) -> None:
         assert self._cold is not None
         some = list(islice(self._cold, WARM_AT_ONCE))
         if not some:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 FIRST = 60.0
 """Seconds from the start to the first round, as in Java."""
@@ -21,12 +25,12 @@ class Clean(Service):
 
     name = "clean"
 
-    def __init__(self, store: StoreSteps) -> None:
+    def __init__(self, store: MessageStore) -> None:
         super().__init__(store)
         self._interval = max(store.config.clean_resource_interval, 1) / 1000
         self._waited = False
 
-    def step(self, store: StoreSteps) -> float:
+    def step(self, store: MessageStore) -> float:
         """Make a round."""
         if not self._waited:
             self._waited = True

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
 
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 
 class Deadlines(Service):
@@ -22,11 +25,11 @@ class Deadlines(Service):
 
     name = "deadlines"
 
-    def __init__(self, store: StoreSteps) -> None:
+    def __init__(self, store: MessageStore) -> None:
         super().__init__(store)
         self._replica_waiters = store.replica_waiters
 
-    def step(self, store: StoreSteps) -> float | None:
+    def step(self, store: MessageStore) -> float | None:
         """Look whose time is over."""
         if store.failed:
             self._replica_waiters.end()

@@ -6,13 +6,16 @@ import os
 import threading
 import traceback
 import weakref
+from typing import TYPE_CHECKING
 
-from rmqcore.services.steps import StoreSteps
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
-_open: set[weakref.ref[StoreSteps]] = set()
+
+_open: set[weakref.ref[MessageStore]] = set()
 
 
-def close_at_exit(store: weakref.ref[StoreSteps]) -> None:
+def close_at_exit(store: weakref.ref[MessageStore]) -> None:
     """Close the store when the interpreter ends, if it is still there and open."""
     for reference in tuple(_open):
         if reference() is None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
 from rmqcore.services.wakeups import Wakeups
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 # So much is written back at once, whatever is left of the interval. As fast as it goes, 500 ms are half a gigabyte, and the
 # kernel makes a thread that touches new pages pause while so many wait for the disk: the slowest put of 3 GiB took 40 to 530 ms,
@@ -24,7 +27,7 @@ class FlushCommitLog(Service):
 
     Parameters
     ----------
-    store : StoreSteps
+    store : MessageStore
     wakeups : Wakeups
         Used only with ``flush_commit_log_timed=False``: an append then ends the wait early.
 
@@ -35,7 +38,7 @@ class FlushCommitLog(Service):
 
     name = "flush"
 
-    def __init__(self, store: StoreSteps, wakeups: Wakeups) -> None:
+    def __init__(self, store: MessageStore, wakeups: Wakeups) -> None:
         super().__init__(store)
         config = store.config
         self._interval = max(config.flush_interval_commit_log, 1) / 1000
@@ -47,7 +50,7 @@ class FlushCommitLog(Service):
         self._thorough_at = time.monotonic() + self._thorough_interval
         self._next_at = 0.0
 
-    def step(self, store: StoreSteps) -> float:
+    def step(self, store: MessageStore) -> float:
         """Flush if it is time to."""
         now = time.monotonic()
         if now >= self._thorough_at or len(self._queue):
@@ -63,15 +66,15 @@ class FlushCommitLog(Service):
         self._next_at = time.monotonic() + self._interval
         return self._interval
 
-    def look(self, store: StoreSteps) -> None:
+    def look(self, store: MessageStore) -> None:
         """Flush at once where much waits. For the thread that sees the log grow."""
         if self._much_waits(store):
             self.wake()
 
-    def _much_waits(self, store: StoreSteps) -> bool:
+    def _much_waits(self, store: MessageStore) -> bool:
         return store.max_phy_offset - store.flushed_phy_offset >= MOST_WAITING
 
-    def finish(self, store: StoreSteps) -> None:
+    def finish(self, store: MessageStore) -> None:
         """Flush the rest."""
         store.flush(0)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 
 class FlushConsumeQueue(Service):
@@ -22,7 +25,7 @@ class FlushConsumeQueue(Service):
 
     name = "flush-consume-queue"
 
-    def __init__(self, store: StoreSteps) -> None:
+    def __init__(self, store: MessageStore) -> None:
         super().__init__(store)
         config = store.config
         self._interval = max(config.flush_interval_consume_queue, 1) / 1000
@@ -32,7 +35,7 @@ class FlushConsumeQueue(Service):
         self._next_at = now + self._interval
         self._thorough_at = now + self._thorough_interval
 
-    def step(self, store: StoreSteps) -> float:
+    def step(self, store: MessageStore) -> float:
         """Flush if it is time to."""
         now = time.monotonic()
         if now < self._next_at:
@@ -45,7 +48,7 @@ class FlushConsumeQueue(Service):
         self._next_at = time.monotonic() + self._interval
         return self._interval
 
-    def finish(self, store: StoreSteps) -> None:
+    def finish(self, store: MessageStore) -> None:
         """Flush everything, then the checkpoint."""
         store.flush_consume_queues(0)
         store.write_checkpoint()

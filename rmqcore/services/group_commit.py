@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqcore.errors import StoreClosedError
 from rmqcore.services.reput import Reput
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
 from rmqcore.services.wakeups import Wakeups
 from rmqcore.vocabulary.status import PutMessageStatus
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 GATHER = 0.01  # seconds: a message that nobody waits for (WAIT=false) waits so long for others to be flushed with it, as in Java
 
@@ -20,7 +24,7 @@ class GroupCommit(Service):
 
     Parameters
     ----------
-    store : StoreSteps
+    store : MessageStore
     wakeups : Wakeups
         Rings for messages that nobody waits for; they are flushed too, and only then dispatched.
     reput : Reput
@@ -33,7 +37,7 @@ class GroupCommit(Service):
 
     name = "group-commit"
 
-    def __init__(self, store: StoreSteps, wakeups: Wakeups, reput: Reput) -> None:
+    def __init__(self, store: MessageStore, wakeups: Wakeups, reput: Reput) -> None:
         super().__init__(store)
         self._wakeups = wakeups
         self._reput = reput
@@ -66,7 +70,7 @@ class GroupCommit(Service):
             )
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
-    def step(self, store: StoreSteps) -> float | None:
+    def step(self, store: MessageStore) -> float | None:
         """Serve one group."""
         if len(self._queue):
             self._flush(store)
@@ -81,7 +85,7 @@ class GroupCommit(Service):
             self._flush(store)
         return 0
 
-    def finish(self, store: StoreSteps) -> None:
+    def finish(self, store: MessageStore) -> None:
         """Flush the rest, and answer who still waits for it."""
         self._flush(store)
 
@@ -89,7 +93,7 @@ class GroupCommit(Service):
         """Call back all that wait: no thread serves them any more."""
         self._queue.end()
 
-    def _flush(self, store: StoreSteps) -> None:
+    def _flush(self, store: MessageStore) -> None:
         # For all who wait now: each message was written before somebody began to wait for it.
         store.flush(0)
         self._reput.wake()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from _thread import LockType, allocate_lock
 from threading import TIMEOUT_MAX
+from typing import TYPE_CHECKING
 
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
 from rmqcore.services.wakeups import Wakeups
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 
 class Reput(Service):
@@ -25,7 +28,7 @@ class Reput(Service):
 
     name = "reput"
 
-    def __init__(self, store: StoreSteps, wakeups: Wakeups) -> None:
+    def __init__(self, store: MessageStore, wakeups: Wakeups) -> None:
         super().__init__(store)
         self._wakeups = wakeups
         self._sync = store.config.syncs_puts
@@ -60,7 +63,7 @@ class Reput(Service):
             store.raise_if_failed()
         return reached
 
-    def step(self, store: StoreSteps) -> float | None:
+    def step(self, store: MessageStore) -> float | None:
         """Dispatch what is there and what comes."""
         going_on = store.dispatch_until(self.bell, follow=not self._waiters)
         self._answer_waiters()
@@ -73,7 +76,7 @@ class Reput(Service):
                 return 0
         return None
 
-    def finish(self, store: StoreSteps) -> None:
+    def finish(self, store: MessageStore) -> None:
         """Dispatch the rest: a clean close leaves no message without its entries."""
         while self._dispatch(store):
             pass
@@ -83,7 +86,7 @@ class Reput(Service):
         self._over = True
         self._answer()
 
-    def _dispatch(self, store: StoreSteps) -> int:
+    def _dispatch(self, store: MessageStore) -> int:
         done = store.dispatch_once()
         self._answer_waiters()
         return done

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 PAUSE = 60.0
 """Seconds between two rounds."""
@@ -21,11 +25,11 @@ class Scrub(Service):
 
     name = "scrub"
 
-    def __init__(self, store: StoreSteps) -> None:
+    def __init__(self, store: MessageStore) -> None:
         super().__init__(store)
         self._bytes_per_second = store.config.scrub_bytes_per_second
 
-    def step(self, store: StoreSteps) -> float:
+    def step(self, store: MessageStore) -> float:
         """Look at one piece."""
         size = store.scrub_once()
         return size / self._bytes_per_second if size else PAUSE

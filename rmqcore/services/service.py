@@ -6,11 +6,13 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rmqcore._native.threads.bell import Bell
 from rmqcore.errors import ShortageError
-from rmqcore.services.steps import StoreSteps
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 _stepping: set[Service] = set()
 TRY_AGAIN = 1.0  # seconds after a step that lacked room or descriptors
@@ -41,7 +43,7 @@ class Service(ABC):
     bell: Bell
     """Begins the next step now."""
 
-    def __init__(self, store: StoreSteps) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self.bell = Bell()
         self._stopping = False
         self._over = self._told = False
@@ -52,10 +54,10 @@ class Service(ABC):
         self._thread = threading.Thread(target=self._run, name=f"rmqcore-{self.name}", daemon=False)
 
     @abstractmethod
-    def step(self, store: StoreSteps) -> float | None:
+    def step(self, store: MessageStore) -> float | None:
         """Do one step; answer how many seconds to wait before the next one, None to wait until `wake`."""
 
-    def finish(self, store: StoreSteps) -> None:  # noqa: B027 a service may have no work left
+    def finish(self, store: MessageStore) -> None:  # noqa: B027 a service may have no work left
         """Do the work that is left; the thread calls it last when it is stopped."""
 
     def ended(self) -> None:  # noqa: B027 likewise
@@ -90,12 +92,12 @@ class Service(ABC):
         """True if the thread is alive."""
         return self._thread.is_alive()
 
-    def tell(self, store: StoreSteps, error: BaseException) -> None:
+    def tell(self, store: MessageStore, error: BaseException) -> None:
         """Show in `stats()` an error that costs no data, until the next step that meets none."""
         store.note_error(self.name, error)
         self._told = True
 
-    def _store_gone(self, _: weakref.ref[StoreSteps]) -> None:
+    def _store_gone(self, _: weakref.ref[MessageStore]) -> None:
         self.request_stop()
 
     def _run(self) -> None:

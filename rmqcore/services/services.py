@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from _thread import start_new_thread
+from typing import TYPE_CHECKING
 
 from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
@@ -17,9 +18,11 @@ from rmqcore.services.group_commit import GroupCommit
 from rmqcore.services.reput import Reput
 from rmqcore.services.scrub import Scrub
 from rmqcore.services.service import LOOK_AGAIN, Service
-from rmqcore.services.steps import StoreSteps
 from rmqcore.services.wakeups import Wakeups
 from rmqcore.vocabulary.status import PutMessageStatus
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 
 class Services:
@@ -29,11 +32,11 @@ class Services:
 
     Parameters
     ----------
-    store : StoreSteps
+    store : MessageStore
         Open, recovered, writable.
     """
 
-    def __init__(self, store: StoreSteps) -> None:
+    def __init__(self, store: MessageStore) -> None:
         wakeups = Wakeups()
         self._store = weakref.ref(store)
         self._reput = Reput(store, wakeups)

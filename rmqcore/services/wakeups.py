@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqcore._native.threads.bell import Bells
 from rmqcore.services.service import Service
-from rmqcore.services.steps import StoreSteps
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
 
 
 class Wakeups:
@@ -16,7 +20,7 @@ class Wakeups:
     def __init__(self) -> None:
         self._bells = Bells()
 
-    def arm(self, store: StoreSteps, service: Service) -> None:
+    def arm(self, store: MessageStore, service: Service) -> None:
         """Wake `service` after the next append. An append before this returns may not ring: the caller has to look once more."""
         self._bells.add(service.bell.ring)
         # Called by the append itself, in the thread that appended, with no line of Python between: no interrupt loses a ring.

@@ -1,9 +1,12 @@
-"""Topics and groups that RocketMQ itself uses.
+"""The key of a queue; topics and groups that RocketMQ itself uses.
 
 Source: RocketMQ 5.5.0 TopicValidator, SubscriptionGroupManager#init.
 """
 
 from __future__ import annotations
+
+QueueKey = tuple[str, int]
+"""Topic and queue id."""
 
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"

@@ -21,7 +21,7 @@ def test_each_byte(folder: Path, rng: random.Random, prop_crc: bool) -> None:
     """Nothing crashes, and only the fields that docs/reliability.md names change an answer in silence."""
     seed = rng.randrange(1 << 20)
     call = f"byte_flips.each_byte({str(folder)!r}, {seed}, {STRIDE}, prop_crc={prop_crc})"
-    done = run_child(call, preload=False, timeout=3600)
+    done = run_child(call, preload=False, timeout=3600, package="support.faults")
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     counts = json.loads(done.stdout.splitlines()[-1])
     silent = {field for field, of_field in counts.items() if "silent" in of_field}

@@ -16,8 +16,8 @@ NOT_MADE = {"write", "rmdir", "read"}
 STRIDE = dose("RMQCORE_CALL_STRIDE", test=97, verify=47, night=1)
 
 
-def child(call: str) -> str:
-    done = run_child(call, timeout=3600)
+def child(call: str, package: str = "rmqcore.testing") -> str:
+    done = run_child(call, timeout=3600, package=package)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     last = done.stdout.splitlines()[-1]
     assert last.startswith("done"), done.stdout
@@ -74,7 +74,8 @@ def test_a_disk_that_is_full_for_a_while(folder: Path, call: str, how: str, mode
     for allowed in (0, 1, 3):
         place = folder / str(allowed)
         place.mkdir()
-        done = run_child(f"full_disk.{how}({str(place)!r}, {call!r}, {mode!r}, {allowed})")
+        program = f"full_disk.{how}({str(place)!r}, {call!r}, {mode!r}, {allowed})"
+        done = run_child(program, package="support.faults")
         assert done.returncode == 0, f"{allowed}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
@@ -86,7 +87,7 @@ def test_descriptors_that_are_missing_for_a_while(folder: Path, how: str, mode: 
         place = folder / str(allowed)
         place.mkdir()
         call = f"full_disk.{how}({str(place)!r}, 'open', {mode!r}, {allowed}, 'EMFILE')"
-        done = run_child(call)
+        done = run_child(call, package="support.faults")
         assert done.returncode == 0, f"{allowed}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
@@ -111,4 +112,5 @@ def test_one_call_of_a_thread_fails(folder: Path, call: str, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("call", ["msync", "fallocate", "ftruncate"])
 def test_after_a_failure(folder: Path, call: str, mode: str) -> None:
-    child(f"failing_calls.after_failure({str(folder)!r}, {call!r}, {mode!r})")
+    program = f"after_failure.after_failure({str(folder)!r}, {call!r}, {mode!r})"
+    child(program, package="support.faults")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.stores.hostile_logs import BODY_POS, header, record
 
 from rmqcore._native.format.layout import MAGIC_BLANK, MAGIC_V1
 from rmqcore._native.scan.batch import Batch
@@ -26,7 +27,6 @@ from rmqcore.offline.log.log_files import list_log_files
 from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import LogWalk
 from rmqcore.offline.log.window import SearchWindow
-from rmqcore.testing.hostile_logs import BODY_POS, header, record
 
 FILE = 24_000
 

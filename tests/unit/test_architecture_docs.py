@@ -27,6 +27,19 @@ def test_what_the_page_names_is_there() -> None:
     assert [name for name in sorted(names) if not found(name)] == []
 
 
+def test_the_tables_that_a_change_touches_are_there() -> None:
+    named = re.findall(r"`([A-Z_]{4,})` of `([\w./]+\.py)`", PAGE)
+    assert len(named) >= 8
+    for name, path in named:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert re.search(rf"^{name}\b.* = ", text, re.MULTILINE), f"{path} has no {name}"
+
+
+def test_every_change_has_a_row() -> None:
+    rows = PAGE.partition("## Ten changes")[2].partition("\n\nA change")[0]
+    assert rows.count("\n| ") == 10 + 1  # and the heads of the columns
+
+
 def test_the_page_names_every_room() -> None:
     """A room that is made later is put on the map."""
     packages = [

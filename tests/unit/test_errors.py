@@ -72,3 +72,28 @@ def test_corruption_survives_pickling_with_its_place() -> None:
     assert type(again) is errors.CorruptMessageError
     assert (again.path, again.phy_offset, again.field) == (error.path, 4711, "TOTALSIZE")
     assert str(again) == str(error)
+
+
+def test_the_arguments_of_an_error_are_its_attributes() -> None:
+    error = errors.DataLossError("broker", 4, available=None, reason="deleted")
+    assert error.args == ("broker", 4, None, "deleted", "")
+    assert (error.wanted, error.available, error.queue) == (4, None, "")
+    assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
+    damaged = errors.DamagedStreamError("broker", "path", 91, "MAGICCODE", 1, 2, 182)
+    again = pickle.loads(pickle.dumps(damaged))
+    assert (again.broker, again.phy_offset, again.next_phy_offset) == ("broker", 91, 182)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        (("request", "field", "expected"), {}),
+        (("request", "field", "expected", "found", "more"), {}),
+        (("request", "field", "expected", "found"), {"more": 1}),
+    ],
+)
+def test_wrong_arguments_of_an_error_are_a_type_error(
+    values: tuple[str, ...], named: dict[str, int]
+) -> None:
+    with pytest.raises(TypeError, match="RequestError: expected request, field, expected, found"):
+        errors.RequestError(*values, **named)  # type: ignore[arg-type]

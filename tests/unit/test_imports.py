@@ -47,6 +47,13 @@ def test_importing_loads_no_extra(statement: str) -> None:
     assert modules.isdisjoint(EXTRAS)
 
 
+def test_the_threads_of_a_store_load_nothing_of_the_engine() -> None:
+    """They know MessageStore as a type alone."""
+    code = "import sys, rmqcore.services; print(*(n for n in sys.modules if '.engine' in n))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_the_extras_would_be_noticed() -> None:
     assert not loaded("import rmqcore.cli, pyarrow, typer").isdisjoint(EXTRAS)
 

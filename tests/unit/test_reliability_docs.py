@@ -8,10 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.faults import byte_flips
 from support.places import ROOT
 from support.reliability_page import PAGE, silent_fields
 
-from rmqcore.testing import byte_flips, torture
+from rmqcore.testing import torture
 
 TEXT = PAGE.read_text(encoding="utf-8")
 COMMANDS = sorted(set(re.findall(r"python -m rmqcore\.testing\.torture[^`\n]*", TEXT)))

@@ -7,7 +7,7 @@ import logging
 import resource
 from typing import Any
 
-from rmqcore.engine.queues.open_files import most_open_files
+from rmqcore.disk.descriptors import most_open_files
 from rmqcore.errors import is_no_descriptor
 
 OTHER_FILES = 128

@@ -202,9 +202,9 @@ def _plan_rows(
             f"{counted(plan.scan.records, 'record')} of {human_bytes(plan.scan.record_bytes)}"
         )
         rows["log ends at"] = f"{plan.end_phy_offset}: {plan.scan.stop}"
-    if plan.comparison.damage:
-        rows["passes over"] = "\n".join(map(str, plan.comparison.damage[:10])) + (
-            f"\nand {len(plan.comparison.damage) - 10:,} more" * (len(plan.comparison.damage) > 10)
+    if plan.findings.damage:
+        rows["passes over"] = "\n".join(map(str, plan.findings.damage[:10])) + (
+            f"\nand {len(plan.findings.damage) - 10:,} more" * (len(plan.findings.damage) > 10)
         )
     if plan.cut.tail is not None:
         stale = ", stale bytes" if plan.cuts_stale_bytes else ""
@@ -219,9 +219,7 @@ def _plan_rows(
         rows["drops"] = dropped.text()
     if plan.cut.unused:
         rows["will delete"] = f"{counted(len(plan.cut.unused), 'file')} preallocated and unused"
-    rows["compared"] = (
-        f"{counted(plan.comparison.compared_records, 'record')} with the queue entries"
-    )
+    rows["compared"] = f"{counted(plan.findings.compared_records, 'record')} with the queue entries"
     rows["makes right"] = counted(plan.differing_entries, "queue entry")
     if plan.truncated_queues:
         rows["shortens"] = ", ".join(f"{t} {q}" for t, q in plan.truncated_queues[:10]) + (
@@ -233,9 +231,9 @@ def _plan_rows(
         rows["deletes"] = "all consume queues"
     if plan.aside.count:
         rows["in no queue"] = _aside_row(plan.aside)
-    if plan.comparison.misnamed:
-        rows["misnamed"] = _misnamed_row(plan.comparison.misnamed)
-        stay = plan.comparison.keeps_misnamed
+    if plan.findings.misnamed:
+        rows["misnamed"] = _misnamed_row(plan.findings.misnamed)
+        stay = plan.findings.keeps_misnamed
         rows["misnamed"] += (
             "\nthese entries are kept"
             if stay
@@ -245,7 +243,7 @@ def _plan_rows(
         rows["warning"] = "\n".join(plan.warnings)
     rows["index"] = _index_row(index)
     rows["verdict"] = "nothing is lost"
-    if plan.comparison.misnamed:
+    if plan.findings.misnamed:
         rows["verdict"] = "nothing is lost; records are damaged"
     if plan.drops_something:
         rows["verdict"] = "something is lost"

@@ -15,6 +15,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.mutex import Mutex, run_with
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.descriptors import most_open_files
 from rmqcore.disk.durable import sync_directory
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_ends import (
@@ -33,7 +34,6 @@ from rmqcore.disk.queue_files import (
 )
 from rmqcore.disk.queue_shape import QueueShape, Suspect
 from rmqcore.engine.queues.expired import delete_all_files, delete_expired_files, raise_it
-from rmqcore.engine.queues.open_files import most_open_files
 from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset, hide_before
 from rmqcore.engine.queues.stale_bytes import StaleBytes
 from rmqcore.errors import StoreClosedError

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.set_aside import TAKEN, SetAside
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
-from rmqcore.engine.recovery.compare import Longs, Place
+from rmqcore.engine.recovery.record_compare import Longs
+from rmqcore.vocabulary.topics import QueueKey
 
 MOST_LISTED = 100
 """Ranges of records that a report lists one by one."""
@@ -59,15 +60,15 @@ class Aside:
     """
 
     def __init__(self) -> None:
-        self._found: dict[Place, list[tuple[Longs, Longs]]] = defaultdict(list)
-        self._written: dict[Place, list[tuple[Longs, Longs]]] = defaultdict(list)
+        self._found: dict[QueueKey, list[tuple[Longs, Longs]]] = defaultdict(list)
+        self._written: dict[QueueKey, list[tuple[Longs, Longs]]] = defaultdict(list)
 
-    def add(self, place: Place, queue_offsets: Longs, phy_offsets: Longs) -> None:
+    def add(self, place: QueueKey, queue_offsets: Longs, phy_offsets: Longs) -> None:
         """Note records of a queue that do not get their places."""
         if len(queue_offsets):
             self._found[place].append((queue_offsets.copy(), phy_offsets.copy()))
 
-    def would_write(self, place: Place, queue_offsets: Longs, phy_offsets: Longs) -> None:
+    def would_write(self, place: QueueKey, queue_offsets: Longs, phy_offsets: Longs) -> None:
         """Note records that a plan gives their places."""
         self._written[place].append((queue_offsets.copy(), phy_offsets.copy()))
 
@@ -94,7 +95,7 @@ class Aside:
         return InNoQueue(tuple(records[:MOST_LISTED]), count, displaced)
 
     def _served(
-        self, queues: ConsumeQueues, place: Place, phy_offsets: Longs
+        self, queues: ConsumeQueues, place: QueueKey, phy_offsets: Longs
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return True if an entry leads to each of some records: today, and after what would be written."""
         today = np.zeros(len(phy_offsets), bool)
@@ -121,7 +122,7 @@ def _joined(parts: list[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
     return np.concatenate([one for one, _ in parts]), np.concatenate([one for _, one in parts])
 
 
-def _ranges(place: Place, offsets: Longs, phy_offsets: Longs) -> list[SetAside]:
+def _ranges(place: QueueKey, offsets: Longs, phy_offsets: Longs) -> list[SetAside]:
     """Records as ranges of queue offsets that follow each other."""
     if not len(offsets):
         return []

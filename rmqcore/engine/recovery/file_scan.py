@@ -18,7 +18,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.log_window import WholeFile
-from rmqcore.engine.recovery.compare import LogCompare
+from rmqcore.engine.recovery.record_compare import RecordCompare
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def scan_file(
     file: MappedFile,
     file_size: int,
     rows: ColumnScan,
-    compare: LogCompare,
+    records: RecordCompare,
     take: Callable[[Batch], object],
     *,
     check_place: bool = True,
@@ -84,7 +84,7 @@ def scan_file(
     ----------
     rows : ColumnScan
         Its stop offset ends the scan.
-    compare : LogCompare
+    records : RecordCompare
         It watches the records before they are taken.
 
     Raises
@@ -100,7 +100,7 @@ def scan_file(
         place = rows.feed(
             buf, length, pos, phy_offset, end_offset, check_place=check_place, check_crc=False
         )
-        compare.watch(buf, pos, place.pos)
+        records.watch(buf, pos, place.pos)
         return place
 
     start = file.file_from_offset

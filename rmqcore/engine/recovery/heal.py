@@ -26,10 +26,10 @@ from rmqcore.engine.dispatch.multi_dispatch import pairs
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.aside import Aside, given_up
-from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, Unplaced, distinct
 from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
+from rmqcore.engine.recovery.record_compare import Longs, RecordCompare, Rows, Unplaced, distinct
 from rmqcore.vocabulary.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from rmqcore.vocabulary.topics import LMQ_PREFIX
+from rmqcore.vocabulary.topics import LMQ_PREFIX, QueueKey
 
 BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20
 
@@ -63,8 +63,8 @@ class HealResult:
     differing_entries: int = 0
     healed_entries: int = 0
     refused_records: int = 0
-    queues: dict[Place, int] = field(default_factory=dict)
-    lowest: dict[Place, int] = field(default_factory=dict)
+    queues: dict[QueueKey, int] = field(default_factory=dict)
+    lowest: dict[QueueKey, int] = field(default_factory=dict)
     damage: list[PassedOver] = field(default_factory=list)
 
 
@@ -111,7 +111,7 @@ class Healer:
         config: MessageStoreConfig,
         end_phy_offset: int,
         *,
-        ends: Callable[[Place], int | None] | None = None,
+        ends: Callable[[QueueKey], int | None] | None = None,
         place: bool = True,
         aside: Aside | None = None,
         plans: bool = False,
@@ -121,7 +121,7 @@ class Healer:
         self._passed = np.fromiter(passed, np.int64)
         self._plans = plans
         self.result = HealResult()
-        self.compare = LogCompare(queues, config, commitlog.delay_levels)
+        self.records = RecordCompare(queues, config, commitlog.delay_levels)
         self._log = commitlog
         self._queues = queues
         self._config = config
@@ -140,7 +140,7 @@ class Healer:
             self._place_file(file, first=True)
         elif self._compare_file(file) and self._place:
             self._place_file(file, first=False)
-        for number, seen in enumerate(self.compare.seen_by_number()):
+        for number, seen in enumerate(self.records.seen_by_number()):
             if seen.rows:
                 alone = (
                     seen.backs > 0 and seen.since == 1
@@ -151,9 +151,9 @@ class Healer:
     def _scan(
         self, file: MappedFile, take: Callable[[ColumnScan, Batch], object]
     ) -> list[PassedOver]:
-        self.compare.restart()
+        self.records.restart()
         rows = ColumnScan(
-            self.compare.columns,
+            self.records.columns,
             delay_levels=self._log.delay_levels,
             stop_offset=self._end,
             batch_rows=BATCH_ROWS,
@@ -163,7 +163,7 @@ class Healer:
             file,
             self._log.file_size,
             rows,
-            self.compare,
+            self.records,
             lambda batch: take(rows, batch),
             check_place=self._config.check_commit_log_offset_on_recover,
         )
@@ -174,10 +174,10 @@ class Healer:
 
         def take(rows: ColumnScan, batch: Batch) -> None:
             nonlocal differing
-            found = self.compare.compare(rows, batch)
+            found = self.records.compare(rows, batch)
             differing += found.differing
             self.differing.update(found.differing_numbers())
-            self.unplaced.append(self.compare.unplaced(rows, batch, found))
+            self.unplaced.append(self.records.unplaced(rows, batch, found))
             self._count(found.differing, found.refused, found.count)
 
         self.result.damage += self._scan(file, take)
@@ -195,7 +195,7 @@ class Healer:
         parts: list[Rows] = []
 
         def take(rows: ColumnScan, batch: Batch) -> None:
-            found = self.compare.compare(rows, batch)
+            found = self.records.compare(rows, batch)
             parts.append(found.rows())
             if first:
                 self._count(found.differing, found.refused, found.count)
@@ -207,7 +207,7 @@ class Healer:
             return
         rows = Rows.joined(parts)
         numbers = rows.number
-        if len(self.compare) <= 1 << 16:
+        if len(self.records) <= 1 << 16:
             numbers = numbers.astype(np.uint16)  # NumPy sorts short numbers by their digits
         order = np.argsort(numbers, kind="stable")
         counts = np.bincount(rows.number)
@@ -218,7 +218,7 @@ class Healer:
 
     def _place_queue(self, number: int, rows: Rows) -> None:
         """Write the entries of one queue that differ; `rows` are all that a file has for it, in order."""
-        place = self.compare.place(number)
+        place = self.records.place(number)
         limit = self._limit(place, number)
         offsets = rows.queue_offset
         differs = (rows.flags & queue_compare.DIFFERS) != 0
@@ -265,7 +265,7 @@ class Healer:
         self.result.lowest[place] = min(lowest, self.result.lowest.get(place, lowest))
         self.result.queues[place] = self.result.queues.get(place, 0) + len(at)
 
-    def _limit(self, place: Place, number: int) -> int:
+    def _limit(self, place: QueueKey, number: int) -> int:
         """The queue offset before which entries may be written."""
         queue = self._queues.find(*place)
         if self._ends is None:
@@ -325,7 +325,7 @@ def target_of(log: Any, log_end: int, entry: np.void) -> MessageView | None:
     return view
 
 
-def fits(log: Any, log_end: int, place: Place, queue_offset: int, entry: np.void) -> bool:
+def fits(log: Any, log_end: int, place: QueueKey, queue_offset: int, entry: np.void) -> bool:
     """Return True if an entry points at a record that names this queue and queue offset."""
     view = target_of(log, log_end, entry)
     if view is None:
@@ -356,7 +356,7 @@ def names_queue(
     return bool(own["msg_size"] <= 0 or own["phy_offset"] != entry["phy_offset"])
 
 
-def light_offsets(view: MessageView, place: Place) -> list[int]:
+def light_offsets(view: MessageView, place: QueueKey) -> list[int]:
     """The queue offsets that a message names for itself in one of its further queues."""
     names = view.properties.get(INNER_MULTI_DISPATCH, "")
     if not names:

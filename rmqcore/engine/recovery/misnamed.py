@@ -19,18 +19,19 @@ from rmqcore.disk.queue_files import Entries
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
-from rmqcore.engine.recovery.compare import Longs, Place
+from rmqcore.engine.recovery.record_compare import Longs
 from rmqcore.vocabulary.sysflag import has_queue_entry
+from rmqcore.vocabulary.topics import QueueKey
 
 MOST_MISNAMED = 1000
 """Entries that are looked at, of a queue or of a store: damage is rare, and stale entries are many."""
 
-EntryOf = Callable[[Place, int], int]
+EntryOf = Callable[[QueueKey, int], int]
 """The CommitLog offset in a queue's entry at a queue offset; -1 without an entry."""
 
 
 def misnamed_record(
-    place: Place, queue_offset: int, view: MessageView, entry_of: EntryOf
+    place: QueueKey, queue_offset: int, view: MessageView, entry_of: EntryOf
 ) -> Misnamed | None:
     """Return what is wrong with the record to which a queue's entry leads; None if it names the entry, or has another one.
 
@@ -118,7 +119,7 @@ def misnamed_among(
 
 
 def _parts(
-    queues: ConsumeQueues, place: Place, phy_offsets: Longs
+    queues: ConsumeQueues, place: QueueKey, phy_offsets: Longs
 ) -> Iterator[tuple[int, Entries]]:
     """The entries of the files of a queue that may lead to one of some records, each with the queue offset of its first."""
     queue = queues.find(*place)
@@ -142,7 +143,7 @@ def _is_of_a_message(entry: np.void) -> bool:
 
 
 def _entry_of(queues: ConsumeQueues) -> EntryOf:
-    def entry_of(place: Place, queue_offset: int) -> int:
+    def entry_of(place: QueueKey, queue_offset: int) -> int:
         queue = queues.find(*place)
         if queue is None or queue.first_file < 0 or queue_offset < 0:
             return -1

@@ -21,20 +21,21 @@ from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.aside import Aside, InNoQueue, in_no_queue_fields
-from rmqcore.engine.recovery.compare import LogCompare, Place
-from rmqcore.engine.recovery.comparison import CLEAN_BYTES, Comparer, Comparison
 from rmqcore.engine.recovery.cut import LogCut, find_cut
+from rmqcore.engine.recovery.queue_findings import CLEAN_BYTES, QueueCheck, QueueFindings
 from rmqcore.engine.recovery.queue_maker import MAKING_ROWS, QueueMaker
+from rmqcore.engine.recovery.record_compare import RecordCompare
 from rmqcore.engine.recovery.scan import (
     BATCH_BYTES,
     BLANK_LAST,
     Progress,
     RecoveryScan,
-    ScanResult,
+    ScannedLog,
     batch_rows,
 )
 from rmqcore.engine.recovery.start_file import Start, choose_start
 from rmqcore.errors import CommitLogMissingError
+from rmqcore.vocabulary.topics import QueueKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,14 @@ class RecoveryPlan:
         Why a store without an abort file is compared as after a crash; empty when it is not.
     start : Start or None
         The file to begin with; None when the log has no files.
-    scan : ScanResult or None
+    scan : ScannedLog or None
     min_phy_offset, end_phy_offset : int
         Where the log begins and will end; -1 and 0 without files.
     confirm_phy_offset : int
         Start of the last sound record.
     dispatch_from : int
         Greatest end of a message that has a queue entry; -1 without any.
-    comparison : Comparison
+    findings : QueueFindings
         What was compared with the queues, and which entries are missing or wrong.
     queues_by_dispatch : bool
         There is no queue at all, and the log has each one's records in order from the first one on: dispatch makes them.
@@ -77,12 +78,12 @@ class RecoveryPlan:
     clean_exit: bool
     distrust: str
     start: Start | None
-    scan: ScanResult | None
+    scan: ScannedLog | None
     min_phy_offset: int
     end_phy_offset: int
     confirm_phy_offset: int
     dispatch_from: int
-    comparison: Comparison
+    findings: QueueFindings
     queues_by_dispatch: bool
     cut: LogCut
     truncated_queues: tuple[tuple[str, int], ...]
@@ -100,7 +101,7 @@ class RecoveryPlan:
     @property
     def differing_entries(self) -> int:
         """Queue entries that are missing or wrong."""
-        return self.comparison.differing_entries
+        return self.findings.differing_entries
 
     @property
     def cuts_stale_bytes(self) -> bool:
@@ -110,7 +111,7 @@ class RecoveryPlan:
     @property
     def drops_something(self) -> bool:
         """True if messages are missing, or the recovery removes messages or their entries."""
-        misnamed = () if self.comparison.keeps_misnamed else self.comparison.misnamed
+        misnamed = () if self.findings.keeps_misnamed else self.findings.misnamed
         return bool(
             (self.cut_bytes and not self.cuts_stale_bytes)
             or self.truncated_queues
@@ -123,15 +124,15 @@ class RecoveryPlan:
     @property
     def loses_something(self) -> bool:
         """True if messages are missing, removed or damaged."""
-        return self.drops_something or bool(self.comparison.misnamed)
+        return self.drops_something or bool(self.findings.misnamed)
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""
-        plain = asdict(replace(self, comparison=Comparison()))
-        del plain["comparison"], plain["aside"]
+        plain = asdict(replace(self, findings=QueueFindings()))
+        del plain["findings"], plain["aside"]
         plain |= in_no_queue_fields(self.aside)
         plain["displaced_messages"] = self.aside.displaced
-        return {**plain, **self.comparison.as_dict(), "cut_bytes": self.cut_bytes}
+        return {**plain, **self.findings.as_dict(), "cut_bytes": self.cut_bytes}
 
 
 def plan_recovery(
@@ -193,7 +194,7 @@ def plan_recovery(
     makes = maker if no_queue and start.number == 0 else None
     rows = MAKING_ROWS if makes else batch_rows(len(queues.queues()))
     most = config.recover_check_bytes if compared_bytes is None else compared_bytes
-    comparer = Comparer(
+    check = QueueCheck(
         commitlog, queues, config, most, compare_from, none_held=no_queue, maker=makes
     )
     scan = partial(
@@ -207,7 +208,7 @@ def plan_recovery(
         known_to=dispatch_from,
         ends_at=ends_at,
     )
-    found = scan(comparer, batches_from=compare_from)
+    found = scan(check, batches_from=compare_from)
     end = found.end_phy_offset
     if ends_at is not None and end > ends_at:
         raise ValueError(
@@ -216,19 +217,19 @@ def plan_recovery(
     cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
     distrust = _behind_the_log(cut, dispatch_from, checkpoint, end) if clean_exit else ""
     trusted = clean_exit and not distrust
-    comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
-    if comparer.is_half:
-        comparer = Comparer(commitlog, queues, config, most)
-        scan(comparer)
-        comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
-    distrust = distrust or comparison.distrust
-    by_dispatch = no_queue and found.records > 0 and start.number == 0 and comparer.is_in_order
+    findings = check.finish(found.start_phy_offset, end, clean_exit=trusted)
+    if check.is_half:
+        check = QueueCheck(commitlog, queues, config, most)
+        scan(check)
+        findings = check.finish(found.start_phy_offset, end, clean_exit=trusted)
+    distrust = distrust or findings.distrust
+    by_dispatch = no_queue and found.records > 0 and start.number == 0 and check.is_in_order
     if makes is not None and not by_dispatch:
         makes.stop()
     aside = InNoQueue()
-    if foresee and not by_dispatch and comparison.differing:
+    if foresee and not by_dispatch and findings.differing:
         noted = Aside()
-        heal_by_plan(comparison, commitlog, queues, config, end, noted, plans=True)
+        heal_by_plan(findings, commitlog, queues, config, end, noted, plans=True)
         aside = noted.in_no_queue(queues)
     return RecoveryPlan(
         clean_exit=clean_exit,
@@ -239,7 +240,7 @@ def plan_recovery(
         end_phy_offset=end,
         confirm_phy_offset=found.last_phy_offset if found.records else found.start_phy_offset,
         dispatch_from=dispatch_from,
-        comparison=comparison,
+        findings=findings,
         queues_by_dispatch=by_dispatch,
         cut=cut,
         truncated_queues=_queues_behind(queues, end),
@@ -292,7 +293,7 @@ def refuse_missing_end(
 
 
 def heal_by_plan(
-    comparison: Comparison,
+    findings: QueueFindings,
     commitlog: CommitLog,
     queues: ConsumeQueues,
     config: MessageStoreConfig,
@@ -303,8 +304,8 @@ def heal_by_plan(
 ) -> heal.HealResult:
     """Write the entries that a comparison found missing or wrong, the newest file's first; with `plans` nothing is written."""
 
-    def end_of(place: Place) -> int | None:
-        end = comparison.end_of(place)
+    def end_of(place: QueueKey) -> int | None:
+        end = findings.end_of(place)
         if end is None:
             queue = queues.find(*place)
             end = queue.max_offset if queue is not None and queue.last_file >= 0 else None
@@ -318,10 +319,10 @@ def heal_by_plan(
         ends=end_of,
         aside=aside,
         plans=plans,
-        passed=[one.phy_offset for one in comparison.staying],
+        passed=[one.phy_offset for one in findings.staying],
     )
     for file in reversed(commitlog.files.files):
-        if file.file_from_offset in comparison.differing:
+        if file.file_from_offset in findings.differing:
             healer.heal_file(file, differs=True)
     return healer.result
 
@@ -343,16 +344,16 @@ def _scan(
     batch_rows: int,
     config: MessageStoreConfig,
     start: Start,
-    comparer: Comparer,
+    check: QueueCheck,
     *,
     progress: Progress | None,
     batches_from: int = 0,
     known_to: int,
     ends_at: int | None,
-) -> ScanResult:
-    """Scan the log from a file on, with each batch for `comparer`, and what is passed over."""
+) -> ScannedLog:
+    """Scan the log from a file on, with each batch for `check`, and what is passed over."""
     rows = ColumnScan(
-        LogCompare.columns,
+        RecordCompare.columns,
         delay_levels=commitlog.delay_levels,
         stop_offset=ends_at,
         batch_rows=batch_rows,
@@ -363,11 +364,11 @@ def _scan(
         commitlog.file_size,
         config,
         rows,
-        comparer.add,
+        check.add,
         progress,
-        watch=comparer.compare.watch,
+        watch=check.records.watch,
         batches_from=batches_from,
-        passed_over=comparer.found.damage.append,
+        passed_over=check.found.damage.append,
         known_to=known_to,
         ends_from=start.ends_from,
     ).run(start.number)
@@ -396,7 +397,7 @@ def _plan_without_log(
         end_phy_offset=0,
         confirm_phy_offset=0,
         dispatch_from=dispatch_from,
-        comparison=Comparison(),
+        findings=QueueFindings(),
         queues_by_dispatch=False,
         cut=nothing,
         truncated_queues=known if dispatch_from > 0 else (),

@@ -11,19 +11,19 @@ from collections.abc import Iterator, KeysView
 from rmqcore._native.queues.queue_compare import SeenQueue
 from rmqcore._native.queues.queue_table import log_room
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
-from rmqcore.engine.recovery.compare import Place
+from rmqcore.vocabulary.topics import QueueKey
 
 
 class QueueEnds:
     """The ends of queues; `log_min` is where the log begins, and numbers leap by at most `most_places`, if they do."""
 
     def __init__(self, queues: ConsumeQueues, log_min: int, most_places: int) -> None:
-        self.newest: dict[Place, int] = {}
+        self.newest: dict[QueueKey, int] = {}
         """The start of the newest file with a record of the queue."""
         self._queues = queues
         self._log_min = log_min
         self._most_places = most_places
-        self._seen: dict[Place, list[tuple[int, SeenQueue]]] = {}  # in the two newest files
+        self._seen: dict[QueueKey, list[tuple[int, SeenQueue]]] = {}  # in the two newest files
 
     def note(self, start: int, seen: SeenQueue) -> None:
         """Note what the records of a file say of a queue."""
@@ -34,11 +34,11 @@ class QueueEnds:
         del found[2:]
         self.newest[place] = found[0][0]
 
-    def places(self) -> KeysView[Place]:
+    def places(self) -> KeysView[QueueKey]:
         """The queues that were noted."""
         return self.newest.keys()
 
-    def end(self, place: Place) -> int | None:
+    def end(self, place: QueueKey) -> int | None:
         """The queue offset behind a queue's last record; None where only damaged numbers say it, and the queue's files know."""
         queue = self._queues.find(*place)
         has_files = queue is not None and queue.last_file >= 0

@@ -135,9 +135,7 @@ def apply_recovery(
     if plan.queues_by_dispatch:
         healed = _dispatch(plan, config, commitlog, queues, made=made)
     elif plan.scan is not None:
-        healed = heal_by_plan(
-            plan.comparison, commitlog, queues, config, plan.end_phy_offset, aside
-        )
+        healed = heal_by_plan(plan.findings, commitlog, queues, config, plan.end_phy_offset, aside)
         truncated, filled = _settle(plan, healed, commitlog, queues)
     _sync(plan, paths, commitlog, queues)
     _set_checkpoint(plan, checkpoint)
@@ -202,7 +200,7 @@ def _settle(
 
     An entry whose record is lost stays, as in Java: its queue offset was given away and must not be given to another message.
     """
-    found, log_end = plan.comparison, plan.end_phy_offset
+    found, log_end = plan.findings, plan.end_phy_offset
     starts = [file.file_from_offset for file in commitlog.files.files]
     lost = LostBytes(starts, commitlog.file_size, found.damage)
 

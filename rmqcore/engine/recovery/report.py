@@ -162,7 +162,7 @@ def report_of(
     apply_seconds: float,
 ) -> RecoveryReport:
     """Put a plan and what came of it together."""
-    scan, found = plan.scan, plan.comparison
+    scan, found = plan.scan, plan.findings
     return RecoveryReport(
         clean_exit=plan.clean_exit,
         distrust=plan.distrust,

@@ -71,7 +71,7 @@ class ScanStop:
 
 
 @dataclass(frozen=True, slots=True)
-class ScanResult:
+class ScannedLog:
     """Result of a scan.
 
     Attributes
@@ -161,7 +161,7 @@ class RecoveryScan:
         self._last_phy_offset = self._last_store_timestamp_ms = -1
         self._records = self._record_bytes = 0
 
-    def run(self, first: int) -> ScanResult:
+    def run(self, first: int) -> ScannedLog:
         """Scan from the start of ``files[first]`` on."""
         start = self._files[first].file_from_offset
         stop = ScanStop("", start, NOTHING_MORE)
@@ -172,7 +172,7 @@ class RecoveryScan:
                 self._progress(done, (len(self._files) - first) * self._file_size)
             if stop.reason:
                 break
-        return ScanResult(
+        return ScannedLog(
             start,
             stop.phy_offset,
             self._last_phy_offset,

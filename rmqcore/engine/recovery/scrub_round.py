@@ -23,7 +23,7 @@ from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
-from rmqcore.engine.recovery.index.compare import IndexCompare, is_harmless
+from rmqcore.engine.recovery.index.index_compare import IndexCompare, is_harmless
 from rmqcore.engine.recovery.index.log_look import LogLook
 from rmqcore.engine.recovery.index.signs import NoQueues, places_proven
 from rmqcore.vocabulary.sysflag import has_queue_entry

@@ -7,7 +7,7 @@ from operator import index
 
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.store.offset_waiters import Callback, OffsetWaiters
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors.arguments import check_callables, check_ints
 
 

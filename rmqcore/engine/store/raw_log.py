@@ -13,9 +13,9 @@ from rmqcore._native.scan import places
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.store.store_dispatch import StoreDispatch
-from rmqcore.engine.store.store_parts import StoreParts
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.dispatch import Dispatch
+from rmqcore.engine.store.parts import StoreParts
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors import CorruptMessageError
 from rmqcore.errors.arguments import check_ints, named, wrong_type
 
@@ -26,7 +26,7 @@ TIME = "store_timestamp_ms"
 
 
 class RawLog:
-    """Reads and appends bytes of a log; MessageStore documents the methods.
+    """Read bytes of a log, and append those of a master.
 
     The log of a slave ends with a whole record, as any log does: readers, dispatch and recovery rely on that. The bytes of a
     record that has begun to come are kept here until the rest of it is there.
@@ -37,7 +37,7 @@ class RawLog:
         parts: StoreParts,
         config: MessageStoreConfig,
         state: StoreState,
-        dispatch: StoreDispatch,
+        dispatch: Dispatch,
     ) -> None:
         self._log = parts.log
         self._state = state

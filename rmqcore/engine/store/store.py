@@ -1,34 +1,53 @@
-"""MessageStore: an open store as one machine without threads, put together from parts; every step is a method call."""
+"""MessageStore: an open store as one machine without threads; every step is a method call.
+
+The methods here are the contract: arguments, results, errors, threads. Each calls one of the parts, which do the work:
+
+| part | its work |
+|---|---|
+| `_state` (state.py) | open, failed or closed; what pauses puts, and how a close ends them |
+| `_parts` (parts.py) | open and recovery; log, queues, index, dispatcher, checkpoint and locks |
+| `_puts` (puts.py) | the append, then the waits for disk and followers |
+| `_reads` (reads.py) | lookups in log, queues and index |
+| `_flush` (flush.py) | log, queues, index and checkpoint to disk |
+| `_dispatch` (dispatch.py) | log to queues and index; who is called when they grow |
+| `_clean` (clean.py), `_scrub` (scrub.py) | rounds that delete, and rounds that compare |
+| `_followers` (followers.py), `_raw_log` (raw_log.py) | what followers hold, and the log as bytes for them |
+
+The parts know the state and each other, never the store: a store that is dropped is released at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.index.query import QueryResult, query_messages
+from rmqcore._native.put.appender import Appender
 from rmqcore._native.put.message import Message
 from rmqcore._native.put.put_method import PutMethod
 from rmqcore._native.put.put_result import PutResult
-from rmqcore._native.queues.get import GetResult, get_messages
-from rmqcore._native.queues.get_limits import GetLimits
+from rmqcore._native.queues.get import GetResult, get_messages, get_warm_messages, read_in_messages
+from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
+from rmqcore.engine.clean.cleaner import Pause
+from rmqcore.engine.clean.report import CleanReport
+from rmqcore.engine.dispatch.arrivals import ArrivalCallback, Listening
 from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode
+from rmqcore.engine.store.clean import Clean
+from rmqcore.engine.store.dispatch import Dispatch
+from rmqcore.engine.store.flush import Flush
+from rmqcore.engine.store.followers import Followers
+from rmqcore.engine.store.offset_waiters import Callback, OffsetWaiters
+from rmqcore.engine.store.parts import Settle, StoreParts, as_given
 from rmqcore.engine.store.put_many_result import PutManyResult
+from rmqcore.engine.store.puts import Puts
 from rmqcore.engine.store.raw_log import RawLog
-from rmqcore.engine.store.served_store import ServedStore
-from rmqcore.engine.store.stepped_store import SteppedStore
-from rmqcore.engine.store.store_clean import StoreClean
-from rmqcore.engine.store.store_dispatch import StoreDispatch
-from rmqcore.engine.store.store_flush import StoreFlush
-from rmqcore.engine.store.store_followers import StoreFollowers
-from rmqcore.engine.store.store_get import StoreGet
-from rmqcore.engine.store.store_parts import Settle, StoreParts, as_given
-from rmqcore.engine.store.store_put import StorePut
-from rmqcore.engine.store.store_scrub import StoreScrub
-from rmqcore.engine.store.store_state import StoreState, Waiters
-from rmqcore.engine.store.store_stats import StoreStats
+from rmqcore.engine.store.reads import Reads
+from rmqcore.engine.store.scrub import Scrub
+from rmqcore.engine.store.state import StoreState, Waiters
+from rmqcore.engine.store.stats import read_stats
 from rmqcore.errors.arguments import named
 from rmqcore.queries.asked import check_get, check_query
 from rmqcore.queries.index_query import INDEX_TYPES
@@ -36,8 +55,11 @@ from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.queries.tag_filter import TagFilter
 from rmqcore.shown.notebook import Shown, store_html
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
-class MessageStore(SteppedStore, ServedStore, PutMethod):
+
+class MessageStore(PutMethod):
     """A store that is open for writing. Made by `rmqcore.open`.
 
     Parameters
@@ -93,24 +115,23 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
 
     def _put_together(self, parts: StoreParts, config: MessageStoreConfig) -> None:
         self.recovery = parts.recovery
-        self._dispatch = StoreDispatch(parts, config, self._state)
-        self._flush = StoreFlush(parts, self._state, self._dispatch)
-        self._followers = StoreFollowers(parts.log, self._state)
-        self._puts = StorePut(parts.log, config, self._state, self._flush, self._followers)
-        self._gets = StoreGet(parts, self._state)
-        self._raw = RawLog(parts, config, self._state, self._dispatch)
-        self._scrub = StoreScrub(parts, config, self._state, self._dispatch)
-        self._clean = StoreClean(parts, config, self._state, self._dispatch, self._flush)
-        self._stats = StoreStats(parts, self._state, self._dispatch, self._scrub)
+        self._dispatch = Dispatch(parts, config, self._state)
+        self._flush = Flush(parts, self._state, self._dispatch)
+        self._followers = Followers(parts.log, self._state)
+        self._puts = Puts(parts.log, config, self._state, self._flush, self._followers)
+        self._reads = Reads(parts, config, self._state)
+        self._raw_log = RawLog(parts, config, self._state, self._dispatch)
+        self._scrub = Scrub(parts, config, self._state, self._dispatch)
+        self._clean = Clean(parts, config, self._state, self._dispatch, self._flush)
         # For the calls that are made a million times a second: each is one attribute away.
-        self._put_with(self._puts.put, self._puts.append)
+        self._put_with(self._puts.chosen_put, self._puts.append_one)
         self._log = parts.log
         self._queues = parts.queues
         self._index = parts.index
         self._files = parts.log.files
         self._levels = parts.log.delay_levels
         self._appender = parts.log.appender
-        self._get_limits = GetLimits(config)
+        self._get_limits = self._reads.get_limits
         self._state.guard(self._appender)
 
     def attach(self, waiters: Waiters) -> None:
@@ -150,6 +171,10 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         return self._dispatch.behind_bytes
 
     # ---- puts
+
+    # `put` and `append` are native methods, inherited from PutMethod (src/rmqcore/_native/put/put_method.pyx): a Python frame
+    # takes 30 to 70 of the 180 ns of a put. They call what `Puts` chose when the store was opened: `Puts.chosen_put`, which is
+    # the appender's own put under ASYNC_FLUSH, else `Puts.put_and_wait`; and `Puts.append_one`.
 
     def put_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one topic and queue: all or nothing, next to each other, in one file.
@@ -223,7 +248,18 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """
         return self._puts.put_arrow(data)
 
+    @property
+    def plain_appender(self) -> Appender | None:
+        """The appender for messages that native code has prepared.
+
+        None where a put is more than an append: in a slave, or with light queues. The caller waits by itself: under SYNC_FLUSH by
+        `on_flushed`, for followers by `on_replicated`.
+        """
+        return self._puts.plain_appender
+
     # ---- reads
+
+    # `get` and `query` have their whole body here: one more call is an eighth of a query that finds nothing.
 
     def get(
         self,
@@ -353,7 +389,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
 
     def lookup(self, phy_offset: int) -> MessageView | None:
         """Return the message whose record starts at a CommitLog offset; None if no record does."""
-        return self._gets.lookup(phy_offset)
+        return self._reads.lookup(phy_offset)
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
         """Return the message with this broker's message id; None if there is no message with exactly this id.
@@ -363,7 +399,7 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         ValueError
             Not 32 or 56 hex digits.
         """
-        return self._gets.lookup_id(msg_id)
+        return self._reads.lookup_id(msg_id)
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"
@@ -379,29 +415,102 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         -----
         Source: RocketMQ 5.5.0 ConsumeQueue#getOffsetInQueueByTime.
         """
-        return self._gets.offset_by_time(topic, queue_id, timestamp_ms, boundary)
+        return self._reads.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Return the CommitLog offset that a queue entry holds; None outside the queue."""
-        return self._gets.phy_offset_of(topic, queue_id, queue_offset)
+        return self._reads.phy_offset_of(topic, queue_id, queue_offset)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the queue offset of a queue's first message; 0 for an unknown queue."""
-        return self._gets.min_offset(topic, queue_id)
+        return self._reads.min_offset(topic, queue_id)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Return the queue offset after a queue's last dispatched message; 0 for an unknown queue."""
-        return self._gets.max_offset(topic, queue_id)
+        return self._reads.max_offset(topic, queue_id)
 
     def topics(self) -> list[str]:
         """Return the names of all topics with a queue."""
-        return self._gets.topics()
+        return self._reads.topics()
 
     def queues(self) -> list[QueueInfo]:
         """Return every queue with its offsets, sorted by topic and queue id; each is also the pair of these."""
-        return self._gets.queues()
+        return self._reads.queues()
 
-    # ---- waiting, and what it does
+    def hide_before(self, topic: str, phy_offset: int) -> None:
+        """Start the queues of a topic at the first message at or behind a CommitLog offset, until the store is closed.
+
+        Queue offsets, files and log stay as they are: `lookup` and `query` find what is hidden. Messages before `phy_offset` that
+        are not dispatched yet are not hidden; `wait_dispatched` before.
+
+        Parameters
+        ----------
+        topic : str
+        phy_offset : int
+
+        Raises
+        ------
+        StoreClosedError
+        """
+        self._reads.hide_before(topic, phy_offset)
+
+    # ---- reads that wait for no disk, and those that wait for one beside all other threads
+
+    def get_warm(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int = 32,
+        *,
+        tags: str | None = None,
+    ) -> GetResult | None:
+        """Do as `get`, but wait for no disk: it ends before the first message that memory does not hold.
+
+        Returns
+        -------
+        GetResult or None
+            None: that is the first one already. `read_in` waits for it. Where the system does not tell what memory holds, this is
+            the same as `get`, whose errors it has.
+        """
+        appended_from = self._log.appended_from
+        return self._reads.get_by(
+            get_warm_messages, topic, queue_id, queue_offset, max_messages, tags, appended_from
+        )
+
+    def read_in(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int = 32,
+        *,
+        tags: str | None = None,
+    ) -> None:
+        """Read the messages that `get` would return into memory, without the GIL. Errors as `get`."""
+        self._reads.get_by(read_in_messages, topic, queue_id, queue_offset, max_messages, tags)
+
+    def is_warm_at(self, phy_offset: int) -> bool:
+        """Return whether `lookup` can read without waiting for the disk."""
+        return self._reads.is_warm_at(phy_offset)
+
+    def read_in_at(self, phy_offset: int) -> None:
+        """Wait until memory holds what `lookup` would give, as `read_in`."""
+        self._reads.read_in_at(phy_offset)
+
+    def read_in_query(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int,
+        begin_ms: int,
+        end_ms: int,
+        index_type: str | None = None,
+    ) -> None:
+        """Wait until memory holds what `query` would give, as `read_in`."""
+        self._reads.read_in_query(topic, key, max_messages, begin_ms, end_ms, index_type)
+
+    # ---- waits and callbacks
 
     def wait_dispatched(self, timeout: float | None = None) -> bool:
         """Wait until all messages that consumers may see are in queues and index; answer whether they are.
@@ -415,12 +524,390 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """
         return self._dispatch.wait(timeout)
 
+    def on_dispatched(
+        self, callback: ArrivalCallback, topics: Iterable[str] | None = None
+    ) -> Listening:
+        """Call ``callback(arrivals)`` after each dispatch, with the queues that have new entries.
+
+        Parameters
+        ----------
+        callback : callable
+            Gets a list of `Arrival`: ``topic``, ``queue_id``, ``next_queue_offset`` (behind the newest entry) and ``tags_codes``
+            of the new entries. One list per batch of dispatch, which covers about a millisecond. The dispatch thread
+            (``services=False``: the caller of `dispatch_once`) calls it, and holds no lock of the store; the next dispatch waits
+            for it. An exception that it raises is shown in `stats()` and has no other effect.
+        topics : iterable of str, optional
+            The wanted topics; the callback may get others, too. If all listeners together want at most 8 topics, messages of
+            other topics are dispatched without the GIL.
+
+        Returns
+        -------
+        Listening
+            ``remove()`` or leaving a ``with`` block ends it.
+
+        Raises
+        ------
+        TypeError
+            `callback` is not callable.
+        StoreClosedError
+
+        Notes
+        -----
+        `get` returns every reported message. A message may be reported twice, after an interrupt or if two threads dispatch;
+        messages that the `close` of a store without threads dispatches are not reported. If messages arrive while a listener
+        registers, its first list may be empty: the earlier messages are already in the queues and are not reported. To miss
+        nothing, read `max_offset` once after registering, and again on each empty list. While a listener wants all topics,
+        dispatch needs the GIL for each batch (docs/concurrency.md).
+
+        Source: RocketMQ 5.5.0 MessageArrivingListener.
+        """
+        return self._dispatch.listen(callback, topics)
+
+    def on_flushed(
+        self, end_phy_offset: int, callback: Callback, timeout_ms: int | None = None
+    ) -> None:
+        """Call ``callback(status)`` once, when the CommitLog is on disk up to an offset: the wait of a put, without a thread.
+
+        It gives the same guarantee under ASYNC_FLUSH: the flush thread starts at once, and PUT_OK follows its sync.
+
+        Parameters
+        ----------
+        end_phy_offset : int
+            End of a message: ``phy_offset + msg_size`` of the result of `append`.
+        callback : callable
+            PUT_OK: on disk. FLUSH_DISK_TIMEOUT: unknown when the time was over; a later call reports it. UNKNOWN_ERROR: the store
+            failed or was dropped before the result was known. docs/concurrency.md lists the threads that call it; they hold no
+            lock of the store. The next sync waits for the callback, so it should return quickly. An exception that it raises is
+            shown in `stats()` and has no other effect.
+        timeout_ms : int, optional
+            Milliseconds; `sync_flush_timeout` when None.
+
+        Raises
+        ------
+        StoreFailedError, StoreClosedError
+            The bytes are not on disk, and will not be. The callback is not called.
+        ValueError
+            The log does not reach so far.
+        TypeError
+            `callback` is not callable.
+
+        Notes
+        -----
+        Without threads (``services=False``) `flush` and `close` call the callbacks, and timeouts are not watched. A store that
+        is dropped then calls none, nor does a forked child.
+
+        Source: RocketMQ 5.5.0 CommitLog.GroupCommitService, FlushDiskWatcher.
+        """
+        timeout_ms = self.config.sync_flush_timeout if timeout_ms is None else timeout_ms
+        self._flush.on_flushed(end_phy_offset, callback, timeout_ms)
+
+    # ---- followers, and the log as bytes for them
+
+    def replicated(self, phy_offset: int) -> None:
+        """Record that enough followers have the CommitLog up to an offset, and answer the puts and callbacks that wait for it.
+
+        Replication calls this. `replicas_needed` (rmqcore/engine/store/put_waits.py) returns how many replicas are enough: for a
+        SYNC_MASTER `in_sync_replicas`, including the master.
+
+        Parameters
+        ----------
+        phy_offset : int
+            The followers have every byte before this offset. A lower offset than before changes nothing.
+
+        Raises
+        ------
+        ValueError
+            The log does not reach so far: a follower that reports more than it was sent must not count.
+        StoreClosedError
+            The store is closed, or was forked.
+        RuntimeError
+            This call interrupts another `replicated` of the same thread (a signal handler); the other call continues.
+
+        Notes
+        -----
+        Callbacks of `on_replicated` are called in this thread, with no lock of the store held. Without threads
+        (``services=False``) this call also answers callbacks whose time is over, those of `on_flushed` among them.
+
+        Source: RocketMQ 5.5.0 HAService#notifyTransferSome, GroupTransferService#doWaitTransfer.
+        """
+        self._followers.replicated(phy_offset)
+
+    @property
+    def replicated_offset(self) -> int:
+        """CommitLog offset up to which enough followers are known to hold the log; 0 after an open, and it never goes back."""
+        return self._state.replica_waiters.reached_offset
+
+    def on_replicated(
+        self, end_phy_offset: int, callback: Callback, timeout_ms: int | None = None
+    ) -> None:
+        """Call ``callback(status)`` once, when enough followers hold the CommitLog up to an offset: the wait of a SYNC_MASTER.
+
+        Whatever the role of the store and the messages are: a program that does not need followers does not ask.
+
+        Parameters
+        ----------
+        end_phy_offset : int
+            Where a message ends: ``phy_offset + msg_size`` of what `append` returned.
+        callback : callable
+            PUT_OK: `replicated` has reported that offset. FLUSH_SLAVE_TIMEOUT: the time is over; the message stays stored here,
+            and goes to followers when they come. UNKNOWN_ERROR: the store has failed, was closed or was dropped before. The
+            thread that has the answer calls it (docs/concurrency.md) and holds no lock of the store. What it raises is shown in
+            `stats()`, and keeps no other callback from its answer.
+        timeout_ms : int, optional
+            Milliseconds; `slave_timeout` when None.
+
+        Raises
+        ------
+        StoreFailedError, StoreClosedError
+            Followers are not known to hold it. The callback is not called.
+        ValueError
+            The log does not reach so far.
+        TypeError
+            `callback` is not callable.
+
+        Notes
+        -----
+        Without threads (``services=False``) `replicated`, `flush` and `close` call the callbacks, and no other call watches the
+        time. A store that is dropped then calls none, nor does a forked child.
+
+        Source: RocketMQ 5.5.0 CommitLog#handleHA, GroupTransferService.
+        """
+        timeout_ms = self.config.slave_timeout if timeout_ms is None else timeout_ms
+        self._followers.on_replicated(end_phy_offset, callback, timeout_ms)
+
+    def read_range(self, phy_offset: int, max_bytes: int) -> memoryview:
+        """Return the bytes of the CommitLog from an offset on, as they are: the bytes that a slave receives.
+
+        Parameters
+        ----------
+        phy_offset : int
+            Need not be the start of a record.
+        max_bytes : int
+
+        Returns
+        -------
+        memoryview
+            Bytes to return at most, up to the end of their file (with its BLANK) and not beyond `confirm_offset`: under
+            SYNC_FLUSH a slave gets nothing that this store may lose. Empty at that end. It keeps the mapped file that it reads.
+
+        Raises
+        ------
+        ValueError
+            The log has no such offset, or not any more.
+        StoreClosedError
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 DefaultMessageStore#getCommitLogData.
+        """
+        return self._raw_log.read(phy_offset, max_bytes)
+
+    def append_raw(self, phy_offset: int, data: Buffer) -> int:
+        """Append bytes of the master's CommitLog as they are; the store is a SLAVE. They are dispatched like any message.
+
+        Parameters
+        ----------
+        phy_offset : int
+            Where they lie in the master's log: `max_phy_offset`, or behind the bytes that were given last. A log that holds
+            nothing begins where any file of the master's does.
+        data : buffer
+            Records, and the rest of a file behind a BLANK. They may begin and end in the middle of a record: the log grows by
+            whole records alone, and the begin of the next one is kept in memory until the rest is given.
+
+        Returns
+        -------
+        int
+            `max_phy_offset` now.
+
+        Raises
+        ------
+        ValueError
+            The bytes start elsewhere, or the store is not a SLAVE.
+        CorruptMessageError
+            A record is not sound by the checks of a recovery. The bytes before it are appended.
+        DiskFullError, TooManyFilesError
+            There is no disk space or no file descriptor; the call can be repeated later.
+        StoreFailedError, StoreClosedError
+
+        Notes
+        -----
+        Java appends any bytes; bytes that are not a record stop its dispatch later.
+
+        Source: RocketMQ 5.5.0 DefaultMessageStore#appendToCommitLog, CommitLog#appendData.
+        """
+        return self._raw_log.append(phy_offset, data)
+
+    # ---- steps: services repeat them; without threads a program calls them itself
+
+    def dispatch_once(self) -> int:
+        """Put one window of the log into queues and index; answer its bytes, 0 when there is nothing (yet).
+
+        Raises
+        ------
+        DiskFullError, TooManyFilesError
+            There is no disk space for entries, or no file descriptor; the next call tries again. Until then puts are answered
+            SERVICE_NOT_AVAILABLE.
+        StoreFailedError
+            A write failed, now or earlier.
+        CorruptMessageError
+            A record of the log fails its check; nothing behind it is dispatched.
+        """
+        return self._dispatch.once()
+
+    def dispatch_until(self, bell: Bell, *, follow: bool) -> bool:
+        """Dispatch the new records, with `follow` also those that arrive; return True to be called again at once.
+
+        Concurrent puts do not wait for the GIL. It ends when the bell rings, when nothing has come for some milliseconds
+        (False), or after a tenth of a second.
+
+        Parameters
+        ----------
+        bell : Bell
+        follow : bool
+            Not under SYNC_FLUSH, where each flush makes a new end.
+
+        Raises
+        ------
+        DiskFullError, TooManyFilesError, StoreFailedError, CorruptMessageError
+            As `dispatch_once`.
+        """
+        return self._dispatch.until(bell, follow)
+
+    def flush(self, least_pages: int = 0) -> int:
+        """Bring the CommitLog to disk; answer `flushed_phy_offset`.
+
+        Parameters
+        ----------
+        least_pages : int
+            Do nothing while fewer pages of 4096 bytes wait; 0 takes any.
+
+        Raises
+        ------
+        StoreFailedError
+            The sync failed, or the store has failed before: what is on disk is not known.
+        """
+        return self._flush.flush_log(least_pages)
+
+    @property
+    def flush_waiters(self) -> OffsetWaiters:
+        """Callbacks that wait for the disk; `flush` notes there how far it came, and the thread that repeats it answers them."""
+        return self._state.flush_waiters
+
+    @property
+    def replica_waiters(self) -> OffsetWaiters:
+        """Callbacks that wait for followers; `replicated` answers them."""
+        return self._state.replica_waiters
+
+    def flush_consume_queues(self, least_pages: int = 0) -> None:
+        """Bring the queues' entries to disk; with 0 the checkpoint learns how far they are."""
+        self._flush.flush_queues(least_pages)
+
+    def write_checkpoint(self) -> None:
+        """Bring the checkpoint to disk."""
+        self._flush.write_checkpoint()
+
+    def prepare_space(self) -> bool:
+        """Allocate and populate one step ahead of the writer; answer whether more is wanted now.
+
+        Raises
+        ------
+        DiskFullError, TooManyFilesError
+            There is no disk space or no file descriptor; puts use the space already allocated, and the next call tries again.
+        StoreFailedError
+            The disk refuses for another reason, now or earlier.
+        """
+        return self._flush.prepare_space()
+
+    def scrub_once(self) -> int:
+        """Compare a piece of log, queues and index; answer its bytes, 0 at the end of a round. `stats` tells of problems."""
+        return self._scrub.once()
+
+    def on_append(self, ring: Callable[[], object]) -> None:
+        """Call `ring` once, after the next append."""
+        self._log.on_append(ring)
+
+    def on_low_space(self, ring: Callable[[], object]) -> None:
+        """Call `ring` once, when `prepare_space` has something to do."""
+        self._log.on_low_space(ring)
+        self._index.on_low_space(ring)
+
+    def clean_once(
+        self,
+        *,
+        now_ms: int | None = None,
+        disk_ratio: float | None = None,
+        pause: Pause | None = None,
+    ) -> CleanReport:
+        """Make one round of cleaning: delete what Java's rules say, and see whether the disk is too full for puts.
+
+        Files of the CommitLog are deleted from the oldest on, `delete_file_batch_max` at most: at an hour of `delete_when`, or
+        where a disk is used by more than `disk_max_used_space_ratio`, those that were not changed for `file_reserved_time`; where
+        it is used by more than `disk_space_clean_forcibly_ratio`, all but the newest. Then queue and index files that have no
+        message any more. Above `disk_space_warning_level_ratio` puts are answered SERVICE_NOT_AVAILABLE, until a round finds the
+        disk below `disk_space_clean_forcibly_ratio`.
+
+        Parameters
+        ----------
+        now_ms : int, optional
+            Stands in for the clock: milliseconds since the epoch. A file's age is counted from its mtime.
+        disk_ratio : float, optional
+            Stands in for the used part of all disks, 0 to 1.
+        pause : callable, optional
+            ``pause(milliseconds)`` is called between two files, instead of a sleep; True ends the round.
+
+        Returns
+        -------
+        CleanReport
+
+        Raises
+        ------
+        ValueError
+            `disk_ratio` is not between 0 and 1.
+        StoreFailedError
+            The directories are not in their places any more, or files cannot be deleted.
+
+        Notes
+        -----
+        Views that the program holds stay valid; their disk space is freed when they are dropped. What is not yet on disk, or
+        not yet in the queues, is not deleted; Java deletes it.
+
+        Source: RocketMQ 5.5.0 DefaultMessageStore.CleanCommitLogService, ConsumeQueueStore.CleanConsumeQueueService,
+        IndexService#deleteExpiredFile.
+        """
+        return self._clean.once(now_ms, disk_ratio, pause)
+
+    def clean_expired_consume_queues(self) -> list[tuple[str, int]]:
+        """Delete the queues whose messages have all left the log, as mqadmin cleanExpiredCQ does; answer topics and queue ids.
+
+        The store never does this by itself: the queue may belong to a deleted topic, or to one that gets one message per month.
+        The next message of a deleted queue gets queue offset 0. Topics that RocketMQ itself uses are left alone.
+
+        Raises
+        ------
+        StoreFailedError
+            A file cannot be deleted, now or earlier.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 DefaultMessageStore#cleanExpiredConsumerQueue, ConsumeQueueStore#cleanExpired.
+        """
+        return self._clean.expired_queues()
+
+    def execute_delete_files_manually(self) -> None:
+        """Delete expired files at any hour in the next 20 cleaning rounds, as mqadmin deleteExpiredCommitLog does.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 DefaultMessageStore#executeDeleteFilesManually.
+        """
+        self._clean.by_hand()
+
+    # ---- failed, closed
+
     def stats(self) -> dict[str, Any]:
         """Return the offsets, whether the store has failed, and the errors of the background threads (docs/durability.md)."""
         self._state.raise_if_forked()
-        return self._stats.read()
-
-    # ---- failed, closed
+        return read_stats(self._parts, self._state, self._dispatch, self._scrub)
 
     def fail(self, error: BaseException) -> None:
         """Refuse writes from now on; reads continue. The first failure is kept."""
@@ -472,6 +959,8 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    # ---- shown
 
     def __repr__(self) -> str:
         state = self._state.closed or ("failed" if self.failed else "open")

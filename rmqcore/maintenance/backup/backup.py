@@ -21,11 +21,10 @@ from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.backup.copier import STAGING
 from rmqcore.maintenance.backup.manifest import DAMAGED as DAMAGED_COPY
 from rmqcore.maintenance.backup.manifest import WHOLE, Manifest, load_manifest
-from rmqcore.maintenance.backup.options import Options
 from rmqcore.maintenance.backup.report import CLEAN, CRASHED, BackupReport
 from rmqcore.maintenance.backup.room import explain_full_disk
 from rmqcore.maintenance.backup.settle import settle
-from rmqcore.maintenance.backup.store_copy import OWN, Copied, StoreCopy
+from rmqcore.maintenance.backup.store_copy import OWN, Copied, Options, StoreCopy
 from rmqcore.offline.found_config import found_config
 from rmqcore.offline.fsck import FsckReport, fsck
 from rmqcore.offline.fsck.findings import ERROR

@@ -29,10 +29,10 @@ from rmqcore.maintenance.backup import log as log_part
 from rmqcore.maintenance.backup.copier import STAGING, WORKING, Copier
 from rmqcore.maintenance.backup.log import LogCheck, LogCopy, Watermark, find_watermark
 from rmqcore.maintenance.backup.manifest import NAME, UNFINISHED, WHOLE, Manifest
-from rmqcore.maintenance.backup.options import Options
 from rmqcore.maintenance.backup.room import check_room
 from rmqcore.maintenance.backup.tree import QUEUES, Seen, TreeCopy, delete_unwanted, open_part
 from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.offline.log.walk import Progress
 
 OWN = (NAME, f".{NAME}.tmp", STAGING)
 LEFT_OUT = {
@@ -49,6 +49,17 @@ LEFT_OUT = {
 }
 SWAPPED = tuple(part + mark for part in PARTS for mark in (OLD, TRASH))
 SAVED_EVERY_S = 2.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """Arguments of `backup` that say how; see there."""
+
+    hard_links: bool = True
+    keep_deleted: bool = False
+    check: bool = True
+    limit_bytes_per_second: int | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)

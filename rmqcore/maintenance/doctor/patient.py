@@ -15,7 +15,7 @@ from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.rocksdb_place import rocksdb_place
+from rmqcore.disk.store_kinds import rocksdb_place
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.recovery.start_file import choose_start
 from rmqcore.errors import RocksdbError, RocksdbMissingError, StoreError

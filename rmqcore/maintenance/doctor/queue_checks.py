@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.disk.queue_ends import end_of_message
-from rmqcore.engine.recovery.comparison import CLEAN_BYTES
 from rmqcore.engine.recovery.misnamed import misnamed_record
 from rmqcore.engine.recovery.preview import preview_recovery
+from rmqcore.engine.recovery.queue_findings import CLEAN_BYTES
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.doctor.patient import MOST_QUEUES, Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence

@@ -17,20 +17,21 @@ from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore.disk.misnamed import Misnamed
 from rmqcore.disk.paths import StorePaths
-from rmqcore.engine.recovery.compare import Longs, Place
 from rmqcore.engine.recovery.misnamed import MOST_MISNAMED, EntryOf, misnamed_record
+from rmqcore.engine.recovery.record_compare import Longs
 from rmqcore.maintenance.guard.idle_queues import pass_over_damaged_database
 from rmqcore.maintenance.guard.knowledge import each_entries, plausible
 from rmqcore.offline.log.damage import DamageRange, lost_ranges
 from rmqcore.offline.log.log_files import LogFile, list_log_files, mapped_file_size
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queues import QueueFiles, each_queue, queue_of
+from rmqcore.vocabulary.topics import QueueKey
 
 
 def entries_of(paths: StorePaths) -> EntryOf:
     """Return how `misnamed_record` asks the queues of a store."""
 
-    def entry_of(place: Place, queue_offset: int) -> int:
+    def entry_of(place: QueueKey, queue_offset: int) -> int:
         if place[1] < 0 or queue_offset < 0 or not is_directory_name(place[0]):
             return -1
         return led_to(queue_of(paths, *place, leave_out_links=True), queue_offset)

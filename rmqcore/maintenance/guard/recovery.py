@@ -40,8 +40,8 @@ def recovery_losses(paths: StorePaths, plan: RecoveryPlan) -> Losses:
     for topic, queue_id in plan.truncated_queues:
         queue = QueueFiles(topic, queue_id, paths.queue(topic, queue_id))
         losses.add(_beyond(queue, plan.end_phy_offset, size))
-    if not plan.comparison.keeps_misnamed:
-        go = [one for one in plan.comparison.misnamed if one.at_the_end]
+    if not plan.findings.keeps_misnamed:
+        go = [one for one in plan.findings.misnamed if one.at_the_end]
         for (topic, queue_id), found in groupby(go, key=_queue_of):
             offsets = [one.queue_offset for one in found]
             losses.add(QueueLoss(topic, queue_id, len(offsets), offsets[-1] + 1, offsets[0], 0))

@@ -20,8 +20,9 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import file_name
 from rmqcore.disk.set_aside import IMPOSSIBLE, NAMES_NO_QUEUE, TAKEN, SetAside
-from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Topics
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, QueueRuns, Topics
 from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.vocabulary.topics import QueueKey
 
 MOST_OPEN = 256
 MOST_BYTES = 192 << 20
@@ -167,7 +168,7 @@ class QueueBuilder:
 
     # ---- one queue ----------------------------------------------------------------------------------
 
-    def add_run(self, place: Place, offsets: Offsets, entries: Entries) -> None:
+    def add_run(self, place: QueueKey, offsets: Offsets, entries: Entries) -> None:
         """Put the next entries of one queue, in the order of their records.
 
         Raises
@@ -187,7 +188,7 @@ class QueueBuilder:
         ):
             self._name_ignored(place, offsets, entries)
 
-    def _name_ignored(self, place: Place, offsets: Offsets, entries: Entries) -> None:
+    def _name_ignored(self, place: QueueKey, offsets: Offsets, entries: Entries) -> None:
         """Name the records of a run that are in no queue, by what lies at their places."""
         if len(self._set_aside) >= MOST_LISTED:
             return
@@ -218,7 +219,7 @@ class QueueBuilder:
                 lie = int(phy_offsets[first]), int(phy_offsets[last])
                 self._set_aside.append(SetAside(*place, *numbers, *lie, why))
 
-    def _admits(self, place: Place, offsets: Offsets) -> bool:
+    def _admits(self, place: QueueKey, offsets: Offsets) -> bool:
         """Return True if a queue begins with these entries in this pass.
 
         One that is admitted has its file at once, so that the next pass knows it.
@@ -243,7 +244,7 @@ def topic_bytes(topic: str) -> int:
     return 200 + sys.getsizeof(topic) + len(os.fsencode(topic))
 
 
-def count_unplaceable(place: Place, offsets: Offsets, file_size: int) -> int:
+def count_unplaceable(place: QueueKey, offsets: Offsets, file_size: int) -> int:
     """How many of a run's first entries no queue can begin with: all of them when the topic is no name for a directory."""
     if not is_directory_name(place[0]):
         return len(offsets)

@@ -18,13 +18,12 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.vocabulary.sysflag import has_queue_entry
+from rmqcore.vocabulary.topics import QueueKey
 
 Topics = frozenset[str] | BatchTopics
-Place = tuple[str, int]
-"""Topic and queue id."""
 Entries = npt.NDArray[np.void]
 Offsets = npt.NDArray[np.int64]
-Run = tuple[Place, Offsets, Entries]
+QueueRun = tuple[QueueKey, Offsets, Entries]
 """A queue, the queue offsets that its records say, and the entries."""
 
 MOST_WAITING = 1 << 16
@@ -84,7 +83,7 @@ class QueueRuns:
             self._further.extend((key, queue_offset, phy_offset, msg_size, tags_code))
         return len(self._further) >= MOST_WAITING * _NUMBERS
 
-    def of(self, scan: ColumnScan, batch: Batch) -> Iterator[Run]:
+    def of(self, scan: ColumnScan, batch: Batch) -> Iterator[QueueRun]:
         """Return the runs of a batch: of the records that have a queue entry, and of the further entries noted before."""
         self.hold(scan, batch)
         return self.held()
@@ -115,7 +114,7 @@ class QueueRuns:
             self._held_rows += len(keys)
         return self._held_rows >= MOST_HELD or self._name_bytes > MOST_NAME_BYTES
 
-    def held(self) -> Iterator[Run]:
+    def held(self) -> Iterator[QueueRun]:
         """Yield the runs of all held batches, and forget them."""
         held, rows = self._held, self._held_rows
         self._held, self._held_rows = [], 0
@@ -124,7 +123,7 @@ class QueueRuns:
         if self._name_bytes > MOST_NAME_BYTES:
             self._forget()
 
-    def _cut(self, held: list[tuple[Offsets, Offsets, Entries]]) -> Iterator[Run]:
+    def _cut(self, held: list[tuple[Offsets, Offsets, Entries]]) -> Iterator[QueueRun]:
         keys = np.concatenate([part[0] for part in held])
         order = np.argsort(keys, kind="stable")
         keys, offsets = keys[order], np.concatenate([part[1] for part in held])[order]

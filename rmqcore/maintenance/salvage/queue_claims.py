@@ -16,14 +16,15 @@ import numpy as np
 
 from rmqcore._native.queues.queue_table import is_directory_name, log_room, most_queue_offset
 from rmqcore.disk.set_aside import IMPOSSIBLE, NAMES_NO_QUEUE, TAKEN, SetAside
-from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets
+from rmqcore.vocabulary.topics import QueueKey
 
 MOST_RUNS = 1_000_000
 """Runs that are remembered, of some 250 bytes each; a store that is sound but for its damage has a few more than queues."""
 
 
 @dataclass(slots=True)
-class Run:
+class ClaimedRun:
     """Records of one queue whose queue offsets rise by one, in the order of the log.
 
     Attributes
@@ -40,7 +41,7 @@ class Run:
     last_phy: int
 
 
-EntryOf = Callable[[Place, int], int]
+EntryOf = Callable[[QueueKey, int], int]
 """The CommitLog offset in the old queue's entry at a queue offset; -1 without one."""
 
 
@@ -55,10 +56,10 @@ class QueueClaims:
 
     def __init__(self) -> None:
         self.complete = True
-        self._runs: dict[Place, list[Run]] = {}
+        self._runs: dict[QueueKey, list[ClaimedRun]] = {}
         self._count = 0
 
-    def add(self, place: Place, offsets: Offsets, entries: Entries) -> None:
+    def add(self, place: QueueKey, offsets: Offsets, entries: Entries) -> None:
         """Note the next records of a queue, in the order of the log."""
         phy_offsets = entries["phy_offset"]
         bounds = [0, *(np.flatnonzero(np.diff(offsets) != 1) + 1).tolist(), len(offsets)]
@@ -75,14 +76,14 @@ class QueueClaims:
             self._count += 1
             if known is None:
                 known = self._runs[place] = []
-            known.append(Run(first, stop, int(phy_offsets[begin]), last_phy))
+            known.append(ClaimedRun(first, stop, int(phy_offsets[begin]), last_phy))
 
-    def places(self) -> Iterator[tuple[Place, list[Run]]]:
+    def places(self) -> Iterator[tuple[QueueKey, list[ClaimedRun]]]:
         """The queues, by topic and queue id, with the runs that they have."""
         for place in sorted(self._runs):
             yield place, self._runs[place]
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: QueueKey) -> bool:
         """Return True if a queue has records."""
         return place in self._runs
 
@@ -115,15 +116,15 @@ class QueueClaims:
 class _Contested:
     """One queue with several runs: those that are kept, which rise, and the others."""
 
-    def __init__(self, place: Place, file_size: int, entry_of: EntryOf) -> None:
-        self.kept: list[Run] = []
+    def __init__(self, place: QueueKey, file_size: int, entry_of: EntryOf) -> None:
+        self.kept: list[ClaimedRun] = []
         self.aside: list[SetAside] = []
         self._place = place
         self._most = most_queue_offset(file_size)
         self._file_entries = file_size // 20
         self._entry_of = entry_of
 
-    def add(self, run: Run) -> None:
+    def add(self, run: ClaimedRun) -> None:
         """Add the next run of the log."""
         if not 0 <= run.first <= self._most:
             self._put_aside(run, IMPOSSIBLE)
@@ -145,7 +146,7 @@ class _Contested:
             return
         self.kept.append(run)
 
-    def _is_better(self, run: Run) -> bool:
+    def _is_better(self, run: ClaimedRun) -> bool:
         """Return True if a run that goes back has the places, and not the records before it."""
         known = self._entry_of(self._place, run.first)
         if known >= 0:
@@ -171,20 +172,20 @@ class _Contested:
             if begin > last.first:
                 self.kept.append(_part(last, last.first, begin))
 
-    def _is_too_far(self, run: Run) -> bool:
+    def _is_too_far(self, run: ClaimedRun) -> bool:
         last = self.kept[-1]
         gap = run.first - last.end
         if gap <= 0 or gap <= log_room(self._place[0], last.last_phy, last.last_phy, run.first_phy):
             return False
         return run.end - run.first == 1 or gap > self._file_entries
 
-    def _put_aside(self, run: Run, why: str) -> None:
+    def _put_aside(self, run: ClaimedRun, why: str) -> None:
         self.aside.append(_aside(self._place, run, why))
 
 
-def _part(run: Run, first: int, end: int) -> Run:
-    return Run(first, end, run.first_phy, run.last_phy)
+def _part(run: ClaimedRun, first: int, end: int) -> ClaimedRun:
+    return ClaimedRun(first, end, run.first_phy, run.last_phy)
 
 
-def _aside(place: Place, run: Run, why: str) -> SetAside:
+def _aside(place: QueueKey, run: ClaimedRun, why: str) -> SetAside:
     return SetAside(*place, run.first, run.end - 1, run.first_phy, run.last_phy, why)

@@ -16,9 +16,9 @@ from rmqcore.disk.queue_files import Entries
 from rmqcore.errors import StoreFormatError
 from rmqcore.maintenance.guard.knowledge import plausible
 from rmqcore.maintenance.guard.misnamed import led_to
-from rmqcore.maintenance.rebuild.queue_runs import Place
-from rmqcore.maintenance.salvage.queue_claims import QueueClaims, Run
+from rmqcore.maintenance.salvage.queue_claims import ClaimedRun, QueueClaims
 from rmqcore.offline.queues.queues import QueueFile, QueueFiles, each_queue, min_offset, queue_of
+from rmqcore.vocabulary.topics import QueueKey
 
 MOST_LISTED = 100_000
 """Ranges of queue offsets that a report lists one by one."""
@@ -128,13 +128,13 @@ def unserved_messages(
                 yield MissingMessages(*place, run.first, min(run.end, begin) - 1)
 
 
-def old_entry(paths: StorePaths, place: Place, queue_offset: int) -> int:
+def old_entry(paths: StorePaths, place: QueueKey, queue_offset: int) -> int:
     """The CommitLog offset in the entry that a queue of the old store has; -1 without one."""
     queue = _queue_of(paths, place)
     return -1 if queue is None else led_to(queue, queue_offset)
 
 
-def _queue_of(paths: StorePaths, place: Place) -> QueueFiles | None:
+def _queue_of(paths: StorePaths, place: QueueKey) -> QueueFiles | None:
     folder = paths.queue(*place)
     if folder.parent.is_symlink() or folder.is_symlink():
         return None
@@ -143,7 +143,7 @@ def _queue_of(paths: StorePaths, place: Place) -> QueueFiles | None:
 
 
 def _between(
-    place: Place, queue: QueueFiles | None, first: int, end: int
+    place: QueueKey, queue: QueueFiles | None, first: int, end: int
 ) -> Iterator[MissingMessages]:
     """What lacks between two runs, without what the old queue has fillers for."""
     at = first
@@ -161,7 +161,9 @@ def _between(
         yield MissingMessages(*place, at, end - 1)
 
 
-def _led_to_lost(queue: QueueFiles, runs: list[Run], lost: LostLog) -> tuple[int, int] | None:
+def _led_to_lost(
+    queue: QueueFiles, runs: list[ClaimedRun], lost: LostLog
+) -> tuple[int, int] | None:
     """The first and the last queue offset outside of the runs whose entry led to a message that is lost."""
     found: list[int] = []
     for file in queue.files:

@@ -20,7 +20,6 @@ from rmqcore.errors import StoreError, StoreFormatError
 from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
 from rmqcore.maintenance.guard.misnamed import misnamed_entries
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
-from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
 from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
 from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy
@@ -46,6 +45,7 @@ from rmqcore.offline.log.damage import DamageList, lost_ranges
 from rmqcore.offline.log.log_files import LogFile, holds_store, list_log_files
 from rmqcore.offline.missing_log import emptied_files
 from rmqcore.offline.reader import store_paths
+from rmqcore.vocabulary.topics import QueueKey
 
 if TYPE_CHECKING:
     from rmqcore.offline.log.walk import Progress
@@ -226,7 +226,7 @@ class _Salvage:
             log.close()
         self._damage += emptied_files(self._paths)
 
-    def _old_entry(self, place: Place, queue_offset: int) -> int:
+    def _old_entry(self, place: QueueKey, queue_offset: int) -> int:
         """Offset in the new log of the record that the old queue entry points to; -1 without an entry."""
         phy_offset = old_entry(self._paths, place, queue_offset)
         return self._moved.get(phy_offset, phy_offset)

@@ -21,12 +21,13 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.opened import write_all
 from rmqcore.disk.set_aside import SetAside
-from rmqcore.maintenance.rebuild.queue_runs import Place, ints, longs
+from rmqcore.maintenance.rebuild.queue_runs import ints, longs
 from rmqcore.maintenance.salvage.filler import PROP_CRC_SIZE
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.vocabulary.sysflag import TRANSACTION_MASK, TRANSACTION_PREPARED, has_queue_entry
+from rmqcore.vocabulary.topics import QueueKey
 
 COLUMNS = ("phy_offset", "msg_size", "queue_id", "queue_offset", "sys_flag", "topic_id")
 TOPIC_ROOM = 8 << 20
@@ -48,7 +49,7 @@ def set_aside(files: list[LogFile], aside: Iterable[SetAside]) -> int:
     OSError
         A file cannot be read or written.
     """
-    wanted: dict[Place, list[SetAside]] = defaultdict(list)
+    wanted: dict[QueueKey, list[SetAside]] = defaultdict(list)
     for one in aside:
         wanted[one.topic, one.queue_id].append(one)
     if not wanted:
@@ -67,7 +68,7 @@ def set_aside(files: list[LogFile], aside: Iterable[SetAside]) -> int:
 
 
 def _chosen(
-    scan: ColumnScan, batch: Batch, wanted: dict[Place, list[SetAside]]
+    scan: ColumnScan, batch: Batch, wanted: dict[QueueKey, list[SetAside]]
 ) -> list[tuple[int, int]]:
     """Places and sizes of the records of a batch that are set aside."""
     topics = scan.topics(0)

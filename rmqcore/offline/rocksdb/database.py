@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.rocksdb_place import rocksdb_place
+from rmqcore.disk.store_kinds import rocksdb_place
 from rmqcore.errors import RocksdbError
 from rmqcore.offline.rocksdb.damaged import rocksdb_error
 from rmqcore.offline.rocksdb.queue_keys import (

@@ -19,7 +19,7 @@ from rmqcore.spark.jobs.export_files import (
     TARGET_FILE_BYTES,
     FilesTask,
     PartFile,
-    Piece,
+    WaitingRows,
     WrittenFiles,
     check_target,
     share_name,
@@ -384,7 +384,7 @@ def plan_files(divided: Sequence[tuple[str, SplitRows]], task: FilesTask) -> lis
     byte_count = sum(rows.file_bytes for _, rows in divided)
     measured = sum(rows.file_bytes / rows.ratio for _, rows in divided if rows.ratio)
     pieces = (
-        Piece(run.topic, run.day, path, run.pos, run.byte_count)
+        WaitingRows(run.topic, run.day, path, run.pos, run.byte_count)
         for path, rows in divided
         for run in rows.runs
     )

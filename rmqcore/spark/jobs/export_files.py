@@ -36,7 +36,7 @@ LEAST_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class WaitingRows:
     """Rows of one partition that wait in a file.
 
     Attributes
@@ -116,7 +116,7 @@ class FilesTask:
 
     Attributes
     ----------
-    pieces : tuple of Piece
+    pieces : tuple of WaitingRows
         Those of a partition are neighbours, in the order that their rows are to have.
     columns : tuple of Column
     compression : {"zstd", "snappy", "none"}
@@ -126,7 +126,7 @@ class FilesTask:
         The folder that the driver has made, and the name of the folder in it that the files go to.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[WaitingRows, ...]
     columns: tuple[Column, ...]
     compression: Compression
     target_bytes: int
@@ -147,12 +147,14 @@ def check_target(target_file_bytes: int) -> int:
     return target_file_bytes
 
 
-def shares(pieces: Iterable[Piece], target_bytes: int, ratio: float) -> list[tuple[Piece, ...]]:
+def shares(
+    pieces: Iterable[WaitingRows], target_bytes: int, ratio: float
+) -> list[tuple[WaitingRows, ...]]:
     """Divide pieces among tasks: a task has several small partitions, or a part of a large one.
 
     Parameters
     ----------
-    pieces : iterable of Piece
+    pieces : iterable of WaitingRows
         Within a partition in the order that their rows are to have.
     target_bytes : int
     ratio : float
@@ -162,7 +164,7 @@ def shares(pieces: Iterable[Piece], target_bytes: int, ratio: float) -> list[tup
     whole = target_bytes * ratio
     total = sum(piece.byte_count for piece in ordered)
     most = min(max(total / SHARES, whole / LEAST_SHARE), whole)
-    found: list[list[Piece]] = [[]]
+    found: list[list[WaitingRows]] = [[]]
     room = most
     for _, group in groupby(ordered, key=lambda piece: piece.partition):
         of_partition = list(group)
@@ -178,7 +180,7 @@ def shares(pieces: Iterable[Piece], target_bytes: int, ratio: float) -> list[tup
     return [tuple(share) for share in found if share]
 
 
-def share_name(share: Sequence[Piece], target_bytes: int) -> str:
+def share_name(share: Sequence[WaitingRows], target_bytes: int) -> str:
     """Name the work on a share by what goes in."""
     said = repr((target_bytes, share))
     return "files-" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
@@ -203,7 +205,7 @@ def _write(task: FilesTask, attempt: Folder) -> WrittenFiles:
 
 
 def _rows(
-    pieces: Iterable[Piece], columns: tuple[Column, ...]
+    pieces: Iterable[WaitingRows], columns: tuple[Column, ...]
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield the rows of pieces, and their approximate bytes: counting those of a slice costs a tenth of the export."""
     import pyarrow as pa

@@ -21,7 +21,7 @@ from rmqcore.spark.jobs.export_files import (
     TARGET_FILE_BYTES,
     FilesTask,
     PartFile,
-    Piece,
+    WaitingRows,
     WrittenFiles,
     check_target,
     share_name,
@@ -191,7 +191,7 @@ def _rewrite(
     tasks = []
     for share in shares:
         pieces = tuple(
-            Piece(file.topic, file.day, str(folder.out / file.place), None, file.byte_count)
+            WaitingRows(file.topic, file.day, str(folder.out / file.place), None, file.byte_count)
             for group in share
             for file in group
         )

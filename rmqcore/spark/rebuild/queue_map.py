@@ -14,7 +14,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config, dispatch_scan
-from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Run
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, QueueRun, QueueRuns
 from rmqcore.spark.rebuild.queue_pieces import (
     ITEM,
     PIECE_ITEMS,
@@ -27,6 +27,7 @@ from rmqcore.spark.splits.settle import SettledSplit, settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
 from rmqcore.spark.splits.split_scan import SplitScan
+from rmqcore.vocabulary.topics import QueueKey
 
 BATCH_ROWS, BATCH_BYTES = 65_536, 32 << 20
 HELD_BYTES = 64 << 20
@@ -52,7 +53,7 @@ class QueueMap:
         self,
         config: MessageStoreConfig,
         file_entries: int | None,
-        only: frozenset[Place] | None = None,
+        only: frozenset[QueueKey] | None = None,
         batch_topics: frozenset[str] = frozenset(),
     ) -> None:
         self._delay_levels_ms = list(config.delay_levels_ms)  # workers get no configuration
@@ -93,7 +94,7 @@ class QueueMap:
         multi = MultiDispatch(settings, DelayLevels(self._delay_levels_ms))
         return dispatch_scan(scan, multi, runs.put_entry)
 
-    def _hold(self, held: _Held, run: Run) -> None:
+    def _hold(self, held: _Held, run: QueueRun) -> None:
         place, offsets, entries = run
         if self._only is not None and place not in self._only:
             return
@@ -113,9 +114,9 @@ class _Held:
         self.entries = 0
         self.byte_count = 0
         self._sequence = number << SEQUENCE_BITS
-        self._runs: dict[tuple[Place, int], list[bytes]] = {}
+        self._runs: dict[tuple[QueueKey, int], list[bytes]] = {}
 
-    def add(self, place: Place, file_number: int, offsets: Offsets, entries: Entries) -> None:
+    def add(self, place: QueueKey, file_number: int, offsets: Offsets, entries: Entries) -> None:
         self._runs.setdefault((place, file_number), []).append(pack_items(offsets, entries))
         self.entries += len(offsets)
         self.byte_count += len(offsets) * ITEM.itemsize

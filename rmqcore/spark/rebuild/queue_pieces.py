@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqcore._native.format.cq_arrays import CQ_DTYPE
-from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets
+from rmqcore.vocabulary.topics import QueueKey
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,7 @@ class Piece:
     blob: bytes
 
     @property
-    def place(self) -> Place:
+    def place(self) -> QueueKey:
         """The queue; a report has none."""
         assert self.topic is not None
         return self.topic, self.queue_id

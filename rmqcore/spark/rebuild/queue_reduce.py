@@ -19,10 +19,11 @@ from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.disk.set_aside import SetAside
 from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder, count_unplaceable
-from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets
 from rmqcore.spark.output.attempt import Attempt
 from rmqcore.spark.output.part_output import StagedFile
 from rmqcore.spark.rebuild.queue_pieces import Piece
+from rmqcore.vocabulary.topics import QueueKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class FilePart:
         None: the offsets do not follow each other, and nothing was written.
     """
 
-    place: Place
+    place: QueueKey
     file_number: int
     received: int
     first_offset: int = -1
@@ -69,7 +70,7 @@ class PlayedQueue:
         As of `QueueBuilder`.
     """
 
-    place: Place
+    place: QueueKey
     received: int
     entries: int
     filled: int
@@ -98,7 +99,7 @@ class FileReduce:
 
     def _file_part(self, attempt: Attempt, file_number: int, pieces: Iterator[Piece]) -> FilePart:
         received, next_offset = 0, -1
-        place: Place = "", 0
+        place: QueueKey = "", 0
         runs: list[tuple[Offsets, Entries]] = []
         for piece in pieces:
             offsets, entries = piece.items()
@@ -159,7 +160,7 @@ class _Counted:
 
 def build(
     attempt: Attempt,
-    place: Place,
+    place: QueueKey,
     file_size: int,
     runs: Iterable[tuple[Offsets, Entries]],
 ) -> tuple[QueueBuilder, dict[str, StagedFile]]:

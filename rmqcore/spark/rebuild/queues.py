@@ -28,7 +28,6 @@ from rmqcore.errors import StoreError
 from rmqcore.maintenance.guard.idle_queues import expired_end, write_end
 from rmqcore.maintenance.guard.misnamed import led_to, misnamed_entries, misnamed_in
 from rmqcore.maintenance.rebuild.queue_builder import MOST_LISTED
-from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.queues.queues import QueueFiles
@@ -58,6 +57,7 @@ from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport, check_chain
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.store_location import StoreLocation
+from rmqcore.vocabulary.topics import QueueKey
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +146,7 @@ def _misnamed(
 ) -> list[Misnamed]:
     """Find what `misnamed_entries` does, for a store on any filesystem."""
 
-    def entry_of(place: Place, queue_offset: int) -> int:
+    def entry_of(place: QueueKey, queue_offset: int) -> int:
         if place[1] < 0 or queue_offset < 0 or not is_directory_name(place[0]):
             return -1
         with location.local_queues(place) as queues:
@@ -221,7 +221,7 @@ class _QueueJob:
                     self._idle_queues += 1
         attempt.sync()
 
-    def _put(self, place: Place, name: str, file: StagedFile) -> None:
+    def _put(self, place: QueueKey, name: str, file: StagedFile) -> None:
         self.files[f"{place[0]}/{place[1]}/{name}"] = file
 
     # ---- stages -------------------------------------------------------------------------------------
@@ -234,18 +234,18 @@ class _QueueJob:
             self._splits[number] = pin_end(self._splits[number], report.end_phy_offset)
             self._ends.append(report)
 
-    def _build_files(self) -> dict[Place, list[FilePart]]:
+    def _build_files(self) -> dict[QueueKey, list[FilePart]]:
         results = self._shuffle(
             self._mapper(self._file_size // CQ_STORE_UNIT_SIZE, None),
             FileReduce(self._job_folder, self._file_size),
             ["topic", "queue_id", "file_number"],
         )
-        parts: dict[Place, list[FilePart]] = defaultdict(list)
+        parts: dict[QueueKey, list[FilePart]] = defaultdict(list)
         for part in results:
             parts[part.place].append(part)
         return parts
 
-    def _replay(self, places: set[Place], received: dict[Place, int]) -> None:
+    def _replay(self, places: set[QueueKey], received: dict[QueueKey, int]) -> None:
         before = self._reports
         self._splits = list(map(pin_start, self._splits, before))
         played = self._shuffle(
@@ -266,7 +266,7 @@ class _QueueJob:
         if changed:
             raise self._changed("records differed between two reads")
 
-    def _mapper(self, file_entries: int | None, only: frozenset[Place] | None) -> QueueMap:
+    def _mapper(self, file_entries: int | None, only: frozenset[QueueKey] | None) -> QueueMap:
         return QueueMap(self._source.config, file_entries, only, self._source.batch_topics)
 
     def _shuffle(self, mapper: QueueMap, reducer: Reducer, keys: list[str]) -> list[Any]:

@@ -37,7 +37,7 @@ _BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
 @dataclass(frozen=True)
-class Found:
+class KnownEnd:
     """Where the log ends in a file, as a search found it.
 
     Attributes
@@ -60,7 +60,7 @@ class _Signs:
     behind: bytes
     last_header: bytes
 
-    def prove(self, found: Found) -> bool:
+    def prove(self, found: KnownEnd) -> bool:
         """Return True if the last record still starts where it was found, with zeros or a BLANK behind it."""
         if self.behind.strip(b"\0") and self.behind[_MAGIC] != _BLANK:
             return False
@@ -79,9 +79,9 @@ class KnownEnds:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[tuple[object, ...], tuple[_Signs, Found]] = {}
+        self._known: dict[tuple[object, ...], tuple[_Signs, KnownEnd]] = {}
 
-    def find(self, file: LogFile, shape: LogShape, sizing: Sizing) -> Found | None:
+    def find(self, file: LogFile, shape: LogShape, sizing: Sizing) -> KnownEnd | None:
         """Return what `keep` was given for the file, if it still holds."""
         with self._lock:
             known = self._known.get(_key(file, shape, sizing))
@@ -94,7 +94,7 @@ class KnownEnds:
         file: LogFile,
         shape: LogShape,
         sizing: Sizing,
-        found: Found,
+        found: KnownEnd,
         before: Status | None,
     ) -> None:
         """Keep an end; `before` is the `file_status` before the search for it."""
@@ -125,7 +125,7 @@ def _key(file: LogFile, shape: LogShape, sizing: Sizing) -> tuple[object, ...]:
     return file, shape, sizing.split_mode == "walk", sizing.max_record_size
 
 
-def _signs(file: LogFile, found: Found) -> _Signs | None:
+def _signs(file: LogFile, found: KnownEnd) -> _Signs | None:
     now = file_status(file)
     if now is None:
         return None

@@ -22,7 +22,7 @@ from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.missing_log import closed_at
-from rmqcore.spark.splits.known_ends import Found, KnownEnds, file_status
+from rmqcore.spark.splits.known_ends import KnownEnd, KnownEnds, file_status
 from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split_start import ask_boundary, last_boundary
 from rmqcore.spark.storage.store_location import StoreLocation
@@ -101,7 +101,7 @@ def _without_stale(
     return replace(one, rest=tuple(found for found in one.rest if found not in odd))
 
 
-def _end_in(file: LogFile, shape: LogShape, sizing: Sizing) -> Found:
+def _end_in(file: LogFile, shape: LogShape, sizing: Sizing) -> KnownEnd:
     """What `find_end` finds, now or before."""
     known = _KNOWN.find(file, shape, sizing)
     if known is None:
@@ -111,7 +111,7 @@ def _end_in(file: LogFile, shape: LogShape, sizing: Sizing) -> Found:
     return known
 
 
-def find_end(file: LogFile, shape: LogShape, sizing: Sizing) -> Found:
+def find_end(file: LogFile, shape: LogShape, sizing: Sizing) -> KnownEnd:
     """Find where the log ends in a file to which its owner may be writing."""
     near = _near_record(file, shape, sizing, BEFORE_HOLE)
     found = _walk_from(near, file, shape)
@@ -123,7 +123,7 @@ def find_end(file: LogFile, shape: LogShape, sizing: Sizing) -> Found:
     return found
 
 
-def _walk_from(near: int, file: LogFile, shape: LogShape) -> Found:
+def _walk_from(near: int, file: LogFile, shape: LogShape) -> KnownEnd:
     """Walk from a record, or from the file's beginning, to the end of the file's log."""
     damage: list[DamageRange] = []
     walk: LogWalk[Batch] = LogWalk(
@@ -143,7 +143,7 @@ def _walk_from(near: int, file: LogFile, shape: LogShape) -> Found:
             behind_last = last + int(np.frombuffer(batch.buffer("msg_size"), np.int32)[-1])
     end = walk.end_phy_offset
     rest = tuple(one for one in damage if one.start_phy_offset >= end)
-    return Found(FileEnd(file.file_from_offset, file.size, end, rest), last, behind_last)
+    return KnownEnd(FileEnd(file.file_from_offset, file.size, end, rest), last, behind_last)
 
 
 def _near_record(file: LogFile, shape: LogShape, sizing: Sizing, before_hole: int) -> int:

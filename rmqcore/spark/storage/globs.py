@@ -20,7 +20,7 @@ _MARK = re.compile(rf"{_SET.pattern}|[{{}},]")
 
 
 @dataclass(frozen=True)
-class Found:
+class MatchedPath:
     """A directory that a path or glob stands for.
 
     Attributes
@@ -41,14 +41,14 @@ class Matches:
 
     Attributes
     ----------
-    found : list of Found
+    found : list of MatchedPath
         Sorted by path, each once.
     is_glob : bool
     absent : list of str
         Paths that the braces of a glob spell out and that do not exist.
     """
 
-    found: list[Found]
+    found: list[MatchedPath]
     is_glob: bool = False
     absent: tuple[str, ...] = ()
 
@@ -66,15 +66,15 @@ def expand(where: Directories, path: str) -> Matches:
         The braces stand for too many patterns.
     """
     if not (_WILDCARD.search(path) or _groups(path)) or where.exists(path):
-        return Matches([Found(path)])
-    found: dict[str, Found] = {}
+        return Matches([MatchedPath(path)])
+    found: dict[str, MatchedPath] = {}
     absent = []
     for alternative in alternatives(path):
         pattern = alternative.rstrip("/")
         if _WILDCARD.search(pattern):
             found |= {one.path: one for one in _matching(where, pattern)}
         elif where.exists(pattern):
-            found[pattern] = Found(pattern)
+            found[pattern] = MatchedPath(pattern)
         else:
             absent.append(pattern)
     if not found:
@@ -142,7 +142,7 @@ def _groups(text: str) -> list[tuple[int, list[int], int]]:
     return closed
 
 
-def _matching(where: Directories, pattern: str) -> Iterator[Found]:
+def _matching(where: Directories, pattern: str) -> Iterator[MatchedPath]:
     names = pattern.split("/")
     with_wildcard = [at for at, name in enumerate(names) if _WILDCARD.search(name)]
     first, last = with_wildcard[0], with_wildcard[-1]
@@ -152,7 +152,7 @@ def _matching(where: Directories, pattern: str) -> Iterator[Found]:
             f"{parent}/{child}" for parent in paths for child in _children(where, parent, name)
         ]
     for path in paths:
-        yield Found(path, "/".join(path.split("/")[first : last + 1]))
+        yield MatchedPath(path, "/".join(path.split("/")[first : last + 1]))
 
 
 def _children(where: Directories, parent: str, pattern: str) -> list[str]:

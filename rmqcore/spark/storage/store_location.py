@@ -11,8 +11,13 @@ from pathlib import PurePosixPath
 
 from rmqcore.disk.inside.links import is_folder
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name, parse_queue_id
-from rmqcore.disk.rocksdb_place import holds_database, rocksdb_place
-from rmqcore.disk.store_kinds import ROCKSDB_FOLDER, kept_by_names, kept_elsewhere
+from rmqcore.disk.store_kinds import (
+    ROCKSDB_FOLDER,
+    holds_database,
+    kept_by_names,
+    kept_elsewhere,
+    rocksdb_place,
+)
 from rmqcore.errors import StoreError
 from rmqcore.offline.elsewhere import ElsewhereWarning
 from rmqcore.offline.info import log_end
@@ -194,7 +199,7 @@ class StoreLocation:
                 yield queue_of(paths, topic, queue_id)
 
     def has_database(self) -> bool:
-        """Return True if the queues are in RocksDB (`rmqcore.disk.rocksdb_place`)."""
+        """Return True if the queues are in RocksDB (`rmqcore.disk.store_kinds`)."""
         if self.is_local:
             return rocksdb_place(self.paths) is not None
         names = self.names("consumequeue")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rmqcore.errors import NotAStoreError
 from rmqcore.offline.log.log_files import holds_log_files, holds_store
 from rmqcore.spark.storage.directories import Directories, RemoteDirectories, utf8_text
-from rmqcore.spark.storage.globs import Found
+from rmqcore.spark.storage.globs import MatchedPath
 from rmqcore.spark.storage.sink_folder import MANIFEST, SINK, SinkManifest
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_names import names_by_path
@@ -35,13 +35,13 @@ class Candidate:
     by_path: tuple[str, ...]
 
 
-def stores_at(where: Directories, found: Found, name: str) -> list[Candidate]:
+def stores_at(where: Directories, found: MatchedPath, name: str) -> list[Candidate]:
     """The store in a directory, or, where Spark has written stores into it, those that were committed.
 
     Parameters
     ----------
     where : Directories
-    found : Found
+    found : MatchedPath
     name : str
         Given by the user, else empty.
 
@@ -60,7 +60,7 @@ def stores_at(where: Directories, found: Found, name: str) -> list[Candidate]:
     stores = []
     for part in written.names:
         path = f"{found.path}/{part}"
-        one = _store_at(where, Found(path), "", where.entries(path))
+        one = _store_at(where, MatchedPath(path), "", where.entries(path))
         base = name or found.matched or _name_of(found.path)
         stores.append(
             replace(
@@ -74,7 +74,7 @@ def stores_at(where: Directories, found: Found, name: str) -> list[Candidate]:
 
 
 def _store_at(
-    where: Directories, found: Found, name: str, entries: Mapping[str, bool]
+    where: Directories, found: MatchedPath, name: str, entries: Mapping[str, bool]
 ) -> Candidate:
     parent, _, directory = found.path.rpartition("/")
     root, log = found.path, "commitlog"

@@ -14,7 +14,7 @@ from rmqcore.offline.queues.log_end import newest_dispatched
 from rmqcore.spark.splits.written import STEP, some_apart
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.storage.store_location import QUEUE_PARTS
-from rmqcore.spark.stream.files import Place, StreamFiles
+from rmqcore.spark.stream.files import OffsetInFile, StreamFiles
 from rmqcore.spark.stream.limits import Allowance
 from rmqcore.spark.stream.passing import PassingWalk
 from rmqcore.spark.stream.tail import Ends, Search, SoundWalk, first_sound
@@ -127,7 +127,7 @@ class StoreCursor:
             if start < self.position and one.kind not in {"crc", "torn_tail"}
         ]
 
-    def _here(self) -> Place | None:
+    def _here(self) -> OffsetInFile | None:
         if self._stop is not None and self.position >= self._stop:
             return None
         place = self.files.find(self.position)
@@ -135,7 +135,7 @@ class StoreCursor:
             self.position = place.phy_offset
         return place
 
-    def _pass_file(self, place: Place, allowance: Allowance) -> bool:
+    def _pass_file(self, place: OffsetInFile, allowance: Allowance) -> bool:
         """Read the records of a file, up to the limit; returns whether to continue with the next file."""
         whole = self._stop is None or place.file_end <= self._stop
         byte_count = place.file_end - place.phy_offset
@@ -165,7 +165,7 @@ class StoreCursor:
         self._note_next_file(place)
         return False
 
-    def _note_next_file(self, place: Place) -> None:
+    def _note_next_file(self, place: OffsetInFile) -> None:
         """Note damage from here on into the next file, which begins with zeros as a file that nobody has written to."""
         waits = self._rules.at_damage != "skip" and self.searched and self._search.behind_zeros
         if not waits or self.damage is not None or place.next_file is None or self._at_blank:
@@ -182,7 +182,7 @@ class StoreCursor:
                 "neither",
             )
 
-    def _miss(self, place: Place) -> None:
+    def _miss(self, place: OffsetInFile) -> None:
         self.files.refresh()
         if place.file.file_from_offset == self._missed:
             # The file is still listed: this filesystem's lists lag behind.
@@ -208,7 +208,7 @@ class StoreCursor:
             self.position = end
         return count
 
-    def _ends(self, place: Place, allowance: Allowance) -> Iterator[Ends]:
+    def _ends(self, place: OffsetInFile, allowance: Allowance) -> Iterator[Ends]:
         """Ends of the records behind a place, batch by batch."""
         self._at_blank = self.unfinished = self.searched = False
         self.damage = None
@@ -221,7 +221,7 @@ class StoreCursor:
         self.damage = walk.damage
         self.searched = walk.searched and not place.sealed
 
-    def _walk(self, place: Place, batch_rows: int) -> SoundWalk | PassingWalk:
+    def _walk(self, place: OffsetInFile, batch_rows: int) -> SoundWalk | PassingWalk:
         passes = place.sealed or self._rules.at_damage == "skip"
         guarded = not place.sealed and self._rules.tail_guard == "crc"
         if guarded and not passes:

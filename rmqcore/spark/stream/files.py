@@ -23,7 +23,7 @@ def warn_once(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
+class OffsetInFile:
     """An offset in a file that holds it.
 
     Attributes
@@ -76,7 +76,7 @@ class StreamFiles:
         last = self.files[-1]
         return phy_offset > last.file_from_offset + max(last.size, self.shape.file_size)
 
-    def find(self, phy_offset: int) -> Place | None:
+    def find(self, phy_offset: int) -> OffsetInFile | None:
         """The place of an offset, or the first place behind the hole that it lies in; None at the end of the files.
 
         Raises
@@ -99,7 +99,7 @@ class StreamFiles:
                 end = min(end, next_file.file_from_offset)
             if phy_offset < min(end, file.end_offset):
                 sealed = file.file_from_offset < self.shape.tail_from
-                return Place(phy_offset, file, end, sealed, next_file)
+                return OffsetInFile(phy_offset, file, end, sealed, next_file)
             if next_file is None:
                 if phy_offset > end:
                     self.lost(phy_offset, end, "the log ends before it")

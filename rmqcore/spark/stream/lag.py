@@ -25,7 +25,7 @@ from rmqcore.spark.storage.locations import StoreLocation, absolute_paths
 from rmqcore.spark.stream.files import StreamFiles
 from rmqcore.spark.stream.offsets import StreamOffset
 
-Found = tuple[int, int]
+RecordEnd = tuple[int, int]
 """The end of a record and its store time."""
 
 
@@ -164,7 +164,7 @@ def _lag_of(location: StoreLocation, position: int, read_bytes: int | None) -> S
 
 def _records(
     files: StreamFiles, start: int, damage: list[DamageRange], batch_rows: int = 8192
-) -> Iterator[tuple[Found, Found]]:
+) -> Iterator[tuple[RecordEnd, RecordEnd]]:
     """The first and the last record of each batch, from an offset on at which a record begins or ends."""
     names = ("phy_offset", "msg_size", "store_timestamp_ms")
     walk: LogWalk[Batch] = LogWalk(

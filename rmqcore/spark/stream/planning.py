@@ -13,7 +13,7 @@ from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_start import last_boundary
 from rmqcore.spark.splits.written import WrittenPart, written_part
 from rmqcore.spark.storage.locations import StoreLocation
-from rmqcore.spark.stream.files import Place, StreamFiles
+from rmqcore.spark.stream.files import OffsetInFile, StreamFiles
 
 
 def plan_batch(
@@ -63,7 +63,7 @@ def plan_batch(
 def _cut(
     location: StoreLocation,
     files: StreamFiles,
-    place: Place,
+    place: OffsetInFile,
     end: int,
     sizing: Sizing,
     places: Sequence[int],
@@ -106,7 +106,7 @@ def _cuts_at(places: Sequence[int], start: int, end: int, most_bytes: int) -> li
 
 
 def _is_cut_by_rule(
-    location: StoreLocation, files: StreamFiles, place: Place, end: int, sizing: Sizing
+    location: StoreLocation, files: StreamFiles, place: OffsetInFile, end: int, sizing: Sizing
 ) -> bool:
     """Return True if a file is cut by the bytes around its cuts: where they tell, or where a walk would bring all of it here."""
     told = last_boundary(place.file, files.shape, sizing.max_record_size)

@@ -24,7 +24,7 @@ from rmqcore.vocabulary.units import PAGE
 HEAD = struct.Struct("=4q")
 RANGE = struct.Struct("=2q")
 SECTOR = 512
-Listing = dict[str, "File | Folder"]
+Listing = dict[str, "File | FolderImage"]
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,11 @@ class Renaming:
 
     at: int
     name: str
-    target: File | Folder | None
+    target: File | FolderImage | None
 
 
 @dataclass(eq=False)
-class Folder:
+class FolderImage:
     """A folder: the names on disk, and what has changed since."""
 
     durable: Listing = field(default_factory=dict)
@@ -174,7 +174,7 @@ class Folder:
         target.mkdir(exist_ok=True)
         kept = [change for change in self.changes if luck.name(change.at)]
         for name, found in _renamed(self.durable, kept).items():
-            if isinstance(found, Folder):
+            if isinstance(found, FolderImage):
                 found.write(target / name, luck)
             else:
                 (target / name).write_bytes(found.survivor(luck))
@@ -240,7 +240,7 @@ class Disk:
 
     Attributes
     ----------
-    root : Folder
+    root : FolderImage
     at : int
         Events so far.
     synced : int
@@ -248,10 +248,10 @@ class Disk:
     """
 
     def __init__(self, root: int) -> None:
-        self.root = Folder()
+        self.root = FolderImage()
         self.at = 0
         self.synced = 0
-        self._inodes: dict[int, File | Folder] = {root: self.root}
+        self._inodes: dict[int, File | FolderImage] = {root: self.root}
         self._syncs: dict[int, list[tuple[Event, int]]] = {}
 
     @classmethod
@@ -261,11 +261,11 @@ class Disk:
         disk._scan(path, disk.root)
         return disk
 
-    def _scan(self, path: Path, folder: Folder) -> None:
+    def _scan(self, path: Path, folder: FolderImage) -> None:
         for entry in path.iterdir():
-            found: File | Folder
+            found: File | FolderImage
             if entry.is_dir():
-                found = Folder()
+                found = FolderImage()
                 self._scan(entry, found)
             else:
                 found = File(bytearray(entry.read_bytes()))
@@ -276,9 +276,9 @@ class Disk:
         assert isinstance(found, File)
         return found
 
-    def _folder(self, inode: int) -> Folder:
+    def _folder(self, inode: int) -> FolderImage:
         found = self._inodes[inode]
-        assert isinstance(found, Folder)
+        assert isinstance(found, FolderImage)
         return found
 
     def apply(self, event: Event) -> None:
@@ -309,15 +309,15 @@ class Disk:
             self._folder(event.place).changes.append(Renaming(self.at, new, moved))
             return
         kind, _, name = event.data.partition(b" ")
-        made: File | Folder | None = None
+        made: File | FolderImage | None = None
         if event.kind == "C":
-            made = Folder() if kind == b"1" else File()
+            made = FolderImage() if kind == b"1" else File()
             self._inodes[event.place] = made
         folder.changes.append(Renaming(self.at, os.fsdecode(name), made))
 
     def _settle(self, begun: Event, until: int) -> None:
         found = self._inodes.get(begun.inode)
-        if isinstance(found, Folder) or (found is not None and begun.kind == "F"):
+        if isinstance(found, FolderImage) or (found is not None and begun.kind == "F"):
             found.settle(until)
         elif found is not None:
             first, length = RANGE.unpack(begun.data)

@@ -72,8 +72,8 @@ def test_files_end_at_the_target_size(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_shares_keep_small_topics_whole_and_cut_large_ones() -> None:
-    def piece(topic: str, byte_count: int, number: int = 0) -> export_files.Piece:
-        return export_files.Piece(topic, 0, f"/f{number}", 0, byte_count)
+    def piece(topic: str, byte_count: int, number: int = 0) -> export_files.WaitingRows:
+        return export_files.WaitingRows(topic, 0, f"/f{number}", 0, byte_count)
 
     pieces = [piece(f"S{number:03}", 10) for number in range(100)]
     pieces += [piece("Large", 50, number) for number in range(100)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stores import untold_store
+from support.stores import hostile_logs, untold_store
 from support.stores.read_bytes import counted_reads
 from support.stores.split_runs import assert_same, plan_parts, read_splits, read_whole, scan_of
 from support.stores.untold_store import UntoldStore
@@ -18,7 +18,6 @@ from rmqcore.spark.splits import settle as settling
 from rmqcore.spark.splits.settle import later_boundaries, settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_start import BEHIND, ask_boundary
-from rmqcore.testing import hostile_logs
 
 SIZE = 512 * 1024
 MAX_RECORD = 4096

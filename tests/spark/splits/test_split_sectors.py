@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.stores import hostile_logs
 from support.stores.bad_sectors import BadSectors
 from support.stores.split_logs import split_log, write_store
 from support.stores.split_runs import (
@@ -30,7 +31,6 @@ from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport, check_chain, fits_together
 from rmqcore.spark.splits.split_start import NO_BOUNDARY, UNREAD, ask_boundary
-from rmqcore.testing import hostile_logs
 from rmqcore.vocabulary.units import PAGE
 
 SIZE = 1 << 20

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.store.offset_waiters import OffsetWaiters
 from rmqcore.errors import StoreFailedError
-from rmqcore.services.steps import CleanRound
 from rmqcore.vocabulary.status import PutMessageStatus as Status
 
 
@@ -21,7 +20,11 @@ class FakeRound(NamedTuple):
     kept: str | None
 
 
-class FakeStore:
+# To a type checker an instance is a MessageStore, as the services want one.
+_Base: Any = Any if TYPE_CHECKING else object
+
+
+class FakeStore(_Base):  # type: ignore[misc]
     """Each message is one byte. `errors` holds what a step raises, `hold` stops it before it works."""
 
     def __init__(self, **config: Any) -> None:
@@ -168,7 +171,7 @@ class FakeStore:
         self._done()
         return self.space_wanted > 0
 
-    def clean_once(self, *, pause: Callable[[int], bool] | None = None) -> CleanRound:
+    def clean_once(self, *, pause: Callable[[int], bool] | None = None) -> FakeRound:
         self._step("clean_once")
         while self.pauses and pause is not None and not pause(self.pauses[0]):
             self.pauses.pop(0)

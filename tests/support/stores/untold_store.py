@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+from support.stores.hostile_logs import each
+
 from rmqcore import Message, codec
 from rmqcore._native.format.layout import body_pos
-from rmqcore.testing.hostile_logs import each
 
 FILE_SIZE = 128 * 1024
 MAX_RECORD = 1024

@@ -201,7 +201,7 @@ def test_messages_and_places_that_are_asked_for(served: ServedBroker, cold: Cold
     assert tags_of(response) == ["B"]
     times = {"maxNum": 9, "beginTimestamp": 0, "endTimestamp": 1 << 62}
     response = served.later(RequestCode.QUERY_MESSAGE, {"topic": "t", "key": "k", **times})
-    cold.were_elsewhere("read_in_query", "read_in_at", "read_in_at")
+    cold.were_elsewhere("read_in_query")
     assert tags_of(response) == ["A", "B"]
     response = looks(served, RequestCode.GET_EARLIEST_MSG_STORETIME)
     cold.were_elsewhere("read_in_at")

@@ -8,7 +8,7 @@ import pytest
 
 from rmqcore.broker.network import files_limit
 from rmqcore.broker.network.files_limit import COMING, OTHER_FILES, allowed_connections
-from rmqcore.engine.queues.open_files import most_open_files
+from rmqcore.disk.descriptors import most_open_files
 
 INFINITE = resource.RLIM_INFINITY
 

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from support.stores import hostile_logs
 
 import rmqcore
 from rmqcore.cli.common.errors import MOST_LINES, report_damage
 from rmqcore.cli.verbs.cat import cat
 from rmqcore.offline.log.damage import DamageList, DamageRange
-from rmqcore.testing import hostile_logs
 
 
 def one(number: int) -> DamageRange:

@@ -15,7 +15,7 @@ from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_folder import Chosen
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
-from rmqcore.engine.recovery.index.compare import check_chains, compare_with_log
+from rmqcore.engine.recovery.index.index_compare import check_chains, compare_with_log
 from rmqcore.engine.recovery.index.log_look import LogLook
 from rmqcore.engine.recovery.index.signs import IndexDamage, find_signs
 from rmqcore.engine.recovery.scan import Progress

@@ -1,7 +1,7 @@
 """Signs in the shape of index files, few bytes each, that something is wrong: sizes and headers, neighbours, the ends of the log.
 
 Every open looks for them. They find what is missing, short, exchanged or doubled, and headers that are not true; what is inside a
-file is compared by compare.py.
+file is compared by index_compare.py.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.ids import index_key_hash
 from rmqcore._native.format.layout import (
     INDEX_ENTRY_PHYOFFSET,
@@ -25,20 +24,14 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.index.index_entries import read_entries
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.disk.read_range import opened
-from rmqcore.engine.dispatch.dispatcher import Dispatcher, DispatchLog
+from rmqcore.engine.dispatch.dispatcher import Dispatcher
 from rmqcore.engine.index.index_file import IndexFile
+from rmqcore.engine.recovery.index.log_look import LogLook
 
 LOOK_BYTES = 1 << 20
 """A piece of the log in which a message with a key is looked for at once."""
 TAG_ENTRIES = 512
 """Entries at the end of an index file among which one of a message with a tag is looked for."""
-
-
-class ReadableLog(DispatchLog, Protocol):
-    """What the check of an index needs of a CommitLog."""
-
-    def view_at(self, phy_offset: int) -> MessageView | None:
-        """Return the message whose record starts at an offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,7 @@ class IndexDamage:
 
 def find_signs(
     files: Sequence[IndexFile],
-    log: ReadableLog,
+    log: LogLook,
     config: MessageStoreConfig,
     log_end: int,
     *,
@@ -168,7 +161,7 @@ def _header_sign(file: IndexFile, end_before: int | None) -> str | None:
     return None
 
 
-def _end_sign(file: IndexFile, log: ReadableLog, *, proven: bool) -> str | None:
+def _end_sign(file: IndexFile, log: LogLook, *, proven: bool) -> str | None:
     """What is wrong with the first or the last entry of a file, seen from the header and from the log."""
     header = file.found
     ends = (
@@ -216,10 +209,10 @@ class TagEvidence:
     ----------
     files : sequence of IndexFile
         Oldest first. The newest one with a message that has a tag decides.
-    log : ReadableLog
+    log : LogLook
     """
 
-    def __init__(self, files: Sequence[IndexFile], log: ReadableLog) -> None:
+    def __init__(self, files: Sequence[IndexFile], log: LogLook) -> None:
         self._files = files
         self._log = log
         self._indexed: bool | None = None
@@ -250,7 +243,7 @@ class TagEvidence:
 class _FirstKey:
     """Notes the first message behind an offset with a key that an index has."""
 
-    def __init__(self, log: ReadableLog, tags: TagEvidence, after: int) -> None:
+    def __init__(self, log: LogLook, tags: TagEvidence, after: int) -> None:
         self.log = log
         self.tags = tags
         self.after = after
@@ -279,7 +272,7 @@ class _FirstKey:
 
 
 def find_keyed(
-    log: ReadableLog,
+    log: LogLook,
     config: MessageStoreConfig,
     begin: int,
     end: int,

@@ -15,7 +15,7 @@ import rmqcore
 from rmqcore.broker.handlers.send_answers import why_refused
 from rmqcore.broker.network.server import Ports, Ready, serve
 from rmqcore.broker.settings import BrokerSettings
-from rmqcore.engine.store import store_state
+from rmqcore.engine.store import state as store_state
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import TooManyFilesError
 from rmqcore.remoting.codes import ResponseCode

@@ -23,7 +23,7 @@ from rmqcore.engine.clean import before_open, disks
 from rmqcore.engine.clean.before_open import clean_before_open
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.recovery import recover
-from rmqcore.engine.store import store_parts
+from rmqcore.engine.store import parts
 from rmqcore.offline.fsck import fsck
 
 FILE_SIZE = 64 << 10
@@ -132,7 +132,7 @@ def test_queues_are_on_disk_before_their_log_goes(
     flush = ConsumeQueues.flush
 
     def no_room(*_: object, **__: object) -> None:
-        monkeypatch.setattr(store_parts, "recover", recover)
+        monkeypatch.setattr(parts, "recover", recover)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "consumequeue/T0/0")
 
     def flushed(queues: ConsumeQueues, least_pages: int) -> bool:
@@ -143,7 +143,7 @@ def test_queues_are_on_disk_before_their_log_goes(
         calls.append("delete")
         return delete_file(path)
 
-    monkeypatch.setattr(store_parts, "recover", no_room)
+    monkeypatch.setattr(parts, "recover", no_room)
     monkeypatch.setattr(ConsumeQueues, "flush", flushed)
     monkeypatch.setattr(before_open, "delete_file", deleted)
     rmqcore.open(root, **SETTINGS).close()

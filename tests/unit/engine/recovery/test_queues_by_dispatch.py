@@ -22,8 +22,8 @@ from rmqcore.disk.checkpoint import read_checkpoint
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
-from rmqcore.engine.recovery import comparison, plan, recovery
-from rmqcore.engine.recovery.comparison import Comparer
+from rmqcore.engine.recovery import plan, queue_findings, recovery
+from rmqcore.engine.recovery.queue_findings import QueueCheck
 from rmqcore.engine.recovery.queue_maker import QueueMaker
 from rmqcore.errors import StoreFormatError
 from rmqcore.offline.fsck import fsck
@@ -104,7 +104,7 @@ def test_dispatch_makes_what_healing_makes(
     if kept == "small batches":
         monkeypatch.setattr(plan, "MAKING_ROWS", 7)
     if kept == "too many queues":
-        monkeypatch.setattr(comparison, "MADE_QUEUES", 2)
+        monkeypatch.setattr(queue_findings, "MADE_QUEUES", 2)
         monkeypatch.setattr(plan, "MAKING_ROWS", 2)  # two queues are made, and taken away again
     passes: list[int] = []
     again = recovery._dispatch_log
@@ -124,7 +124,7 @@ def test_dispatch_makes_what_healing_makes(
     killed, report = opened_and_killed(root, by_dispatch=True)
     assert len(passes) == (kept not in ("all rows", "small batches"))
     with monkeypatch.context() as patch:
-        patch.setattr(Comparer, "is_in_order", False)  # from the first batch on
+        patch.setattr(QueueCheck, "is_in_order", False)  # from the first batch on
         other_killed, other_report = opened_and_killed(healed, by_dispatch=False)
     assert report == other_report
     entries = COUNT + (COUNT // 5 if kept == "light queues" else 0)

@@ -250,7 +250,7 @@ def test_without_damage_a_plan_loses_nothing(tmp_path: Path) -> None:
     opened.queues.close()
     assert not plan.loses_something
     assert plan.differing_entries == 0
-    assert plan.comparison.compared_records == 40
+    assert plan.findings.compared_records == 40
 
 
 def test_an_empty_last_file_of_a_crash_between_two_calls(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from rmqcore.engine.recovery.scan import (
     BLANK_LAST,
     NOTHING_MORE,
     RecoveryScan,
-    ScanResult,
+    ScannedLog,
 )
 
 COLUMNS = ("phy_offset", "msg_size", "store_timestamp_ms")
@@ -41,7 +41,7 @@ def scan_files(
     known_to: int = -1,
     ends_from: int = 0,
     **config: object,
-) -> tuple[ScanResult, list[tuple[int, int]]]:
+) -> tuple[ScannedLog, list[tuple[int, int]]]:
     """Scan a folder's files; the result, and place and size of every record in its batches."""
     files = [MappedFile(str(path), file_size, int(path.name)) for path in sorted(folder.iterdir())]
     seen: list[tuple[int, int]] = []

@@ -74,14 +74,14 @@ def test_put_many_answers_as_in_other_stores(tmp_path: Path) -> None:
             result = store.put_many([mixed(0), bad, mixed(1)])
             assert list(result.statuses) == [Status.PUT_OK, Status.MESSAGE_ILLEGAL, Status.PUT_OK]
 
-        put, calls = store._puts._append, iter(range(4))
+        put, calls = store._puts.append_one, iter(range(4))
 
         def put_until_closed(message: Message) -> Any:
             if next(calls) == 2:
                 store.close()
             return put(message)
 
-        store._puts._append = put_until_closed
+        store._puts.append_one = put_until_closed
         result = store.put_many([mixed(number) for number in range(4)])
         assert list(result.statuses) == [Status.PUT_OK] * 2 + [Status.SERVICE_NOT_AVAILABLE] * 2
         with pytest.raises(StoreClosedError):

@@ -13,8 +13,8 @@ import pytest
 import rmqcore
 from rmqcore import Message
 from rmqcore._native.put.put_result import PutResult, refused_result
+from rmqcore.engine.store.puts import Puts
 from rmqcore.engine.store.store import MessageStore
-from rmqcore.engine.store.store_put import StorePut
 from rmqcore.errors import PutFailedError
 from rmqcore.vocabulary.status import PutMessageStatus
 
@@ -194,13 +194,13 @@ def test_a_batch_is_put_from_a_copy_of_the_list(
 ) -> None:
     """A batch is measured first and filled then: for a while it was the caller's own list, which another thread may change."""
     given = [Message("T", b"1"), Message("T", b"2")]
-    append = StorePut.append_batch
+    append = Puts.append_batch
 
-    def changed_meanwhile(self: StorePut, messages: list[Message]) -> PutResult:
+    def changed_meanwhile(self: Puts, messages: list[Message]) -> PutResult:
         given.clear()
         return append(self, messages)
 
-    monkeypatch.setattr(StorePut, "append_batch", changed_meanwhile)
+    monkeypatch.setattr(Puts, "append_batch", changed_meanwhile)
     with rmqcore.open(tmp_path / "store", services=False) as store:
         assert store.put_batch(given).status.name == "PUT_OK"
         store.wait_dispatched()

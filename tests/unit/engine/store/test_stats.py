@@ -12,7 +12,7 @@ from support.places import ROOT
 from support.stores.keyed_store import KeyedStore, overwrite
 
 import rmqcore
-from rmqcore.engine.store import store_stats
+from rmqcore.engine.store import stats
 
 
 def test_places_over_which_dispatch_went_on_are_told(
@@ -28,7 +28,7 @@ def test_places_over_which_dispatch_went_on_are_told(
     with made.open(root) as store:
         told = store.stats()["dispatch_skipped"]
         assert store.stats()["failed"] is None
-        monkeypatch.setattr(store_stats, "MOST_SKIPPED", 0)  # of much damage only the first places
+        monkeypatch.setattr(stats, "MOST_SKIPPED", 0)  # of much damage only the first places
         assert store.stats()["dispatch_skipped"] == {"count": 1, "ranges": []}
         assert b"body 7" not in [bytes(v.body) for v in store.query("T", "k7").messages]
         assert [bytes(v.body) for v in store.query("T", "k8").messages] == [b"body 8"]

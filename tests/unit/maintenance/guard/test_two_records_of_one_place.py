@@ -181,7 +181,7 @@ def test_a_queue_that_is_one_place_behind_is_no_damaged_record(tmp_path: Path) -
     root = store.write()
     shutil.rmtree(root / "index")
     plan, _ = preview_recovery(StorePaths(root), CONFIG, RecoverMode(deep=True))
-    assert plan.comparison.misnamed == []
+    assert plan.findings.misnamed == []
     with rmqcore.open(root, CONFIG, services=False, recover="deep") as opened:
         assert opened.max_offset("T", 0) == 10
         with opened.get("T", 0, 8) as got:

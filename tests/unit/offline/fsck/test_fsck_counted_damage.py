@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from support.doses import dose
+from support.stores import hostile_logs
+from support.stores.hostile_logs import BODY_POS, record
 
 from rmqcore.offline.fsck import fsck, log_damage
 from rmqcore.offline.fsck.log_damage import DamageAudit
-from rmqcore.testing import hostile_logs
-from rmqcore.testing.hostile_logs import BODY_POS, record
 
 
 def mixed(size: int) -> bytes:

@@ -12,12 +12,12 @@ import struct
 from pathlib import Path
 
 import pytest
+from support.stores import hostile_logs
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.offline.fsck import entries_without_record, fsck
 from rmqcore.offline.fsck.queue_state import QueueState
 from rmqcore.offline.queues.queues import QueueFile, QueueFiles
-from rmqcore.testing import hostile_logs
 
 RECORD = len(hostile_logs.record(0))
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.stores import hostile_logs
 
 from rmqcore.errors import LinkError
 from rmqcore.offline.fsck import fsck
-from rmqcore.testing import hostile_logs
 
 
 @pytest.fixture

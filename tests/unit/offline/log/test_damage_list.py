@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.stores import hostile_logs
 
 import rmqcore
 from rmqcore.cli.verbs.cat import cat
 from rmqcore.offline.export.export import export
 from rmqcore.offline.log import damage
 from rmqcore.offline.log.damage import DamageList, DamageRange, MoreDamage
-from rmqcore.testing import hostile_logs
 
 
 def one(start: int, size: int = 1) -> DamageRange:

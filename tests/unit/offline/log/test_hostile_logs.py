@@ -10,13 +10,13 @@ import os
 from pathlib import Path
 
 import pytest
+from support.stores import hostile_logs
+from support.stores.hostile_logs import HOLE, SHAPES, write_log, write_sparse_log
 
 import rmqcore
 from rmqcore.cli.verbs.info import info
 from rmqcore.disk import log_window
 from rmqcore.disk.log_window import WINDOW, LogWindow
-from rmqcore.testing import hostile_logs
-from rmqcore.testing.hostile_logs import HOLE, SHAPES, write_log, write_sparse_log
 from rmqcore.vocabulary.units import PAGE
 
 SIZE = 3 << 20

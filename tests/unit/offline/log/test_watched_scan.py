@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.oracle import records as oracle
+from support.stores import hostile_logs
 
 from rmqcore._native.scan import places
 from rmqcore._native.scan.batch import Batch
@@ -27,7 +28,6 @@ from rmqcore.offline.log.watched_scan import WatchedScan
 from rmqcore.offline.log.window import SearchWindow
 from rmqcore.spark.splits import split_start
 from rmqcore.spark.splits.split_start import record_starts, walk_to
-from rmqcore.testing import hostile_logs
 
 MULTI = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x013\x02"
 

@@ -27,7 +27,6 @@ from rmqcore.disk.queue_shape import Suspect
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery import heal
-from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Unplaced
 from rmqcore.engine.recovery.file_scan import LostBytes, PassedOver
 from rmqcore.engine.recovery.misnamed import (
     misnamed_among,
@@ -35,6 +34,8 @@ from rmqcore.engine.recovery.misnamed import (
 )
 from rmqcore.engine.recovery.queue_end import QueueEnds
 from rmqcore.engine.recovery.queue_maker import QueueMaker
+from rmqcore.engine.recovery.record_compare import Longs, RecordCompare, Unplaced
+from rmqcore.vocabulary.topics import QueueKey
 
 MADE_QUEUES = 256
 """So many queues are made at most while the scan goes over the log. Each batch costs a write for each of its queues: for many of
@@ -45,8 +46,8 @@ CLEAN_BYTES = 16 << 20
 
 
 @dataclass
-class Comparison:
-    """Result of the comparison of a recovery.
+class QueueFindings:
+    """What a recovery found in comparing the log with the queues.
 
     Attributes
     ----------
@@ -82,8 +83,8 @@ class Comparison:
     differing_entries: int = 0
     refused_records: int = 0
     differing: dict[int, int] = field(default_factory=dict)
-    ends: dict[Place, int] = field(default_factory=dict)
-    file_ends: dict[Place, int] = field(default_factory=dict)
+    ends: dict[QueueKey, int] = field(default_factory=dict)
+    file_ends: dict[QueueKey, int] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     damage: list[PassedOver] = field(default_factory=list)
     distrust: str = ""
@@ -95,7 +96,7 @@ class Comparison:
         """The misnamed entries that stay; their records get no second entry at the places that they name."""
         return [one for one in self.misnamed if self.keeps_misnamed or not one.at_the_end]
 
-    def end_of(self, place: Place) -> int | None:
+    def end_of(self, place: QueueKey) -> int | None:
         """The queue offset before which a queue's entries are made right; None when nothing limits it."""
         end = self.ends.get(place)
         return self.file_ends.get(place) if end is None else end
@@ -125,8 +126,8 @@ class Lacking:
     sure: bool
 
 
-class Comparer:
-    """Makes a `Comparison`: first `add` for each batch of the recovery's scan, then `finish`.
+class QueueCheck:
+    """Make the `QueueFindings` of a recovery: first `add` for each batch of the recovery's scan, then `finish`.
 
     Parameters
     ----------
@@ -154,8 +155,8 @@ class Comparer:
         none_held: bool = False,
         maker: QueueMaker | None = None,
     ) -> None:
-        self.compare = LogCompare(queues, config, commitlog.delay_levels, none_held=none_held)
-        self.found = Comparison()
+        self.records = RecordCompare(queues, config, commitlog.delay_levels, none_held=none_held)
+        self.found = QueueFindings()
         self._log = commitlog
         self._queues = queues
         self._config = config
@@ -171,10 +172,10 @@ class Comparer:
         places = config.consume_queue_file_size // CQ_STORE_UNIT_SIZE
         self._ends = QueueEnds(queues, self._starts[0] if self._starts else 0, places)
         # By file: the lowest queue offset of each queue there, and where its record lies.
-        self._lows: dict[int, dict[Place, tuple[int, int]]] = {}
-        self._differing: set[Place] = set()
+        self._lows: dict[int, dict[QueueKey, tuple[int, int]]] = {}
+        self._differing: set[QueueKey] = set()
         self._unplaced: list[Longs] = []  # CommitLog offsets of records
-        self._claims: dict[Place, list[Longs]] = {}
+        self._claims: dict[QueueKey, list[Longs]] = {}
 
     # ---- the recovery's scan ------------------------------------------------------------------------
 
@@ -182,10 +183,10 @@ class Comparer:
         """Compare a batch whose first record lies at CommitLog offset `begin`."""
         if self._begin < 0:
             self._begin = begin
-        found = self.compare.compare(scan, batch)
-        if len(self._differing) < len(self.compare):
-            self._differing.update(map(self.compare.place, found.differing_numbers()))
-        self._note_unplaced(self.compare.unplaced(scan, batch, found))
+        found = self.records.compare(scan, batch)
+        if len(self._differing) < len(self.records):
+            self._differing.update(map(self.records.place, found.differing_numbers()))
+        self._note_unplaced(self.records.unplaced(scan, batch, found))
         self._count(self._file_of(begin), found.differing, found.refused, found.count)
         self._make(scan, batch, has_light=found.has_light)
 
@@ -193,7 +194,7 @@ class Comparer:
         """Write the entries of the records, if all queues can be made in the order of the log; else remove what was written."""
         if self._maker is None:
             return
-        if has_light or len(self.compare) > MADE_QUEUES or not self.is_in_order:
+        if has_light or len(self.records) > MADE_QUEUES or not self.is_in_order:
             self._maker.stop()
             self._maker = None
         else:
@@ -209,7 +210,9 @@ class Comparer:
             self.found.differing_entries += differing
             self.found.differing[start] = self.found.differing.get(start, 0) + differing
 
-    def finish(self, start_phy_offset: int, end_phy_offset: int, *, clean_exit: bool) -> Comparison:
+    def finish(
+        self, start_phy_offset: int, end_phy_offset: int, *, clean_exit: bool
+    ) -> QueueFindings:
         """Go on with older files.
 
         A queue that ends earlier than its files say ends in other files, and the next open reads these whole. So where one does,
@@ -227,7 +230,7 @@ class Comparer:
         if self._compare_from > start_phy_offset:
             begin = self._begin if self._begin >= 0 else end_phy_offset
         scanned = [s for s in self._starts if start_phy_offset <= s < max(end_phy_offset, 1)]
-        self._note_seen(begin, self.compare)
+        self._note_seen(begin, self.records)
         self._compared.update(s for s in scanned if s >= begin)
         self._left_out.update(s for s in scanned if s < begin)
         if self._left_out and not clean_exit:
@@ -248,7 +251,7 @@ class Comparer:
 
     @property
     def is_half(self) -> bool:
-        """True if batches were skipped but the findings require them: another Comparer must compare everything."""
+        """True if batches were skipped but the findings require them: another QueueCheck must compare everything."""
         found = self.found
         odd = bool(found.reasons or found.distrust or found.misnamed)
         odd = odd or found.differing_entries + found.refused_records > 0
@@ -261,7 +264,7 @@ class Comparer:
             return False
         return all(
             seen.backs == seen.first == 0 and seen.last + 1 == seen.rows
-            for seen in self.compare.seen_by_number()
+            for seen in self.records.seen_by_number()
             if seen.rows
         )
 
@@ -306,7 +309,7 @@ class Comparer:
                 and not self._is_claimed((one.topic, one.queue_id), one.queue_offset)
             ]
 
-    def _is_claimed(self, place: Place, queue_offset: int) -> bool:
+    def _is_claimed(self, place: QueueKey, queue_offset: int) -> bool:
         """Whether a record names a place at which another one's entry lies: the queue's entries are not where they belong."""
         return any(bool((held == queue_offset).any()) for held in self._claims.get(place, ()))
 
@@ -358,7 +361,7 @@ class Comparer:
         healer = heal.Healer(self._log, self._queues, self._config, self._end, place=False)
         healer.heal_file(self._files[self._starts.index(start)])
         result = healer.result
-        self._differing.update(map(healer.compare.place, healer.differing))
+        self._differing.update(map(healer.records.place, healer.differing))
         self.found.compared_bytes += result.compared_bytes
         self.found.damage += result.damage
         for unplaced in healer.unplaced:
@@ -366,12 +369,12 @@ class Comparer:
         self._count(
             start, result.differing_entries, result.refused_records, result.compared_records
         )
-        self._note_seen(start, healer.compare)
+        self._note_seen(start, healer.records)
         return result.differing_entries > 0
 
-    def _note_seen(self, start: int, compare: LogCompare) -> None:
+    def _note_seen(self, start: int, records: RecordCompare) -> None:
         """Note the ends and beginnings of queues that have records in a file, or in the scan that began there."""
-        for seen in compare.seen_by_number():
+        for seen in records.seen_by_number():
             if not seen.rows:
                 continue
             self._ends.note(start, seen)
@@ -394,7 +397,9 @@ class Comparer:
         size = self._log.file_size
         return [s for s in reversed(self._starts) if s < end and s + size > begin]
 
-    def _ask_where_shape_is_wrong(self, suspects: list[tuple[Place, int, list[Suspect]]]) -> None:
+    def _ask_where_shape_is_wrong(
+        self, suspects: list[tuple[QueueKey, int, list[Suspect]]]
+    ) -> None:
         asked: set[int] = set()
         for place, end, found in suspects:
             for suspect in found:
@@ -405,7 +410,7 @@ class Comparer:
         for start in sorted(asked, reverse=True):
             self._compare_file(start)
 
-    def _ask_behind_the_ends(self, suspects: list[tuple[Place, int, list[Suspect]]]) -> None:
+    def _ask_behind_the_ends(self, suspects: list[tuple[QueueKey, int, list[Suspect]]]) -> None:
         """Compare what lies behind the last entries of queues that may lack their newest files."""
         asked: set[int] = set()
         for place, end, found in suspects:
@@ -416,7 +421,9 @@ class Comparer:
                     asked.update(self._files_between(suspect.log_begin, suspect.log_end))
         self._compare_while_fruitful(sorted(asked, reverse=True))
 
-    def _ask_before_the_beginnings(self, suspects: list[tuple[Place, int, list[Suspect]]]) -> None:
+    def _ask_before_the_beginnings(
+        self, suspects: list[tuple[QueueKey, int, list[Suspect]]]
+    ) -> None:
         """Compare what lies before the first entries of queues that may lack older ones."""
         lacking = {
             place: Lacking(suspect.log_begin, suspect.log_end, sure=False)
@@ -426,8 +433,8 @@ class Comparer:
         }
         if not lacking and not self._differing:
             return
-        looked_at: dict[Place, int] = {}
-        lows: dict[Place, tuple[int, int]] = {}  # in the files from the newest to this one
+        looked_at: dict[QueueKey, int] = {}
+        lows: dict[QueueKey, tuple[int, int]] = {}  # in the files from the newest to this one
         fruitless = 0
         for start in reversed(self._starts):
             for place in self._differing | lacking.keys():
@@ -447,14 +454,14 @@ class Comparer:
                     fruitless = 0 if self._compare_file(start) else fruitless + self._log.file_size
             lows.update(self._lows.get(start, {}))
 
-    def _lacks(self, place: Place, low: int, phy_offset: int) -> Lacking:
+    def _lacks(self, place: QueueKey, low: int, phy_offset: int) -> Lacking:
         """Where the messages of a queue lie that come before its queue offset `low`, which have no entries."""
         queue = self._queues.find(*place)
         if queue is not None and 0 < queue.max_offset < low and queue.max_phy_offset < phy_offset:
             return Lacking(queue.max_phy_offset, phy_offset, sure=True)
         return Lacking(self._starts[0], phy_offset, sure=False)
 
-    def _begins_at(self, place: Place, queue_offset: int) -> bool:
+    def _begins_at(self, place: QueueKey, queue_offset: int) -> bool:
         """Return True if a queue has no entry before a queue offset."""
         queue = self._queues.find(*place)
         if queue is None or queue.first_file < 0:

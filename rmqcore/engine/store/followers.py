@@ -6,13 +6,13 @@ from rmqcore._native.threads.mutex import Mutex
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.store.offset_calls import call_when_reached, inside_log
 from rmqcore.engine.store.offset_waiters import Callback
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors.arguments import check_ints
 from rmqcore.vocabulary.status import PutMessageStatus
 
 
-class StoreFollowers:
-    """Replication as seen by a store; MessageStore documents the methods."""
+class Followers:
+    """Note how far followers are, and wait for them."""
 
     def __init__(self, log: CommitLog, state: StoreState) -> None:
         self._log = log
@@ -20,11 +20,6 @@ class StoreFollowers:
         self._lock = Mutex(
             state.calls
         )  # so that two threads that report never move the offset back
-
-    @property
-    def replicated_offset(self) -> int:
-        """CommitLog offset up to which enough followers are known to hold the log."""
-        return self._state.replica_waiters.reached_offset
 
     def replicated(self, phy_offset: int) -> None:
         """Note up to which offset enough followers hold the log, and answer the callbacks that waited for it."""

@@ -25,7 +25,7 @@ from rmqcore.engine.recovery.plan import refuse_missing_end
 from rmqcore.engine.recovery.recovery import recover
 from rmqcore.engine.recovery.report import RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors import CommitLogMissingError, NotAStoreError, is_no_room
 
 Settle = Callable[[StorePaths, MessageStoreConfig], MessageStoreConfig]

@@ -27,10 +27,8 @@ from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.vocabulary.sysflag import has_queue_entry
-from rmqcore.vocabulary.topics import SCHEDULE_TOPIC
+from rmqcore.vocabulary.topics import SCHEDULE_TOPIC, QueueKey
 
-Place = tuple[str, int]
-"""Topic and queue id."""
 Numbers = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
@@ -44,7 +42,7 @@ class Rows:
     number : array of int32
         Of the record's queue.
     flags : array of uint8
-        What the comparison says.
+        What the comparison found.
     queue_offset : array of int64
     phy_offset, msg_size, tags_code : arrays
         The entry that the record asks for.
@@ -79,8 +77,8 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """What a comparison says of a batch; the arrays are those of the batch and hold while it does.
+class BatchFindings:
+    """What the comparison of one batch found; the arrays are those of the batch and hold while it does.
 
     Attributes
     ----------
@@ -165,7 +163,7 @@ class Unplaced:
     """
 
     phy_offsets: Longs
-    claims: dict[Place, Longs]
+    claims: dict[QueueKey, Longs]
 
 
 def distinct(numbers: Numbers) -> list[int]:
@@ -191,7 +189,7 @@ class LightRows:
         self.entries.append((phy_offset, msg_size, tags_code))
 
 
-class LogCompare:
+class RecordCompare:
     """Compares what a scan gathers; files are only read.
 
     Parameters
@@ -227,7 +225,7 @@ class LogCompare:
             for entry in self._multi.entries(buf, begin, end, 0):
                 self._light.add(entry)
 
-    def compare(self, scan: ColumnScan, batch: Batch) -> Compared:
+    def compare(self, scan: ColumnScan, batch: Batch) -> BatchFindings:
         """Compare the records of a batch, which follow those of the batch before unless `restart` was called."""
         light = self._light
         if light.topics and not set(light.topics).isdisjoint(scan.topics()):
@@ -237,11 +235,11 @@ class LogCompare:
             found, flags, numbers = self._apart(scan, batch, light)
         count = int(np.count_nonzero(numbers >= 0))
         if not found:
-            return Compared(0, 0, count, numbers, flags, batch, light)
+            return BatchFindings(0, 0, count, numbers, flags, batch, light)
         self._pass_over_other_levels(batch, flags, numbers)
         differing = int(np.count_nonzero(flags & queue_compare.DIFFERS))
         refused = int(np.count_nonzero(flags & queue_compare.REFUSED))
-        return Compared(differing, refused, count, numbers, flags, batch, light)
+        return BatchFindings(differing, refused, count, numbers, flags, batch, light)
 
     def _apart(
         self, scan: ColumnScan, batch: Batch, light: LightRows
@@ -311,7 +309,7 @@ class LogCompare:
             both = may_be_deliver_times(held, stored_ms) & may_be_deliver_times(asked, stored_ms)
             flags[rows[both]] &= np.uint8(~(queue_compare.DIFFERS | queue_compare.TAGS) & 0xFF)
 
-    def _tags_codes(self, place: Place, queue_offsets: Longs) -> Longs:
+    def _tags_codes(self, place: QueueKey, queue_offsets: Longs) -> Longs:
         """What a queue's files hold at places."""
         runs = np.split(queue_offsets, np.flatnonzero(np.diff(queue_offsets) != 1) + 1)
         read = self._queues.read_places
@@ -319,7 +317,7 @@ class LogCompare:
             [read(*place, int(run[0]), len(run))["tags_code"].astype(np.int64) for run in runs]
         )
 
-    def unplaced(self, scan: ColumnScan, batch: Batch, found: Compared) -> Unplaced:
+    def unplaced(self, scan: ColumnScan, batch: Batch, found: BatchFindings) -> Unplaced:
         """Return the records of a batch that an entry of another place may lead to."""
         served = has_queue_entry(np.frombuffer(batch.buffer("sys_flag"), np.int32))
         odd = found.unplaced()
@@ -340,7 +338,7 @@ class LogCompare:
             phy_offsets[odd], {self.place(number): held for number, held in found.claims()}
         )
 
-    def _leads_to(self, place: Place, queue_offset: int, phy_offset: int) -> bool:
+    def _leads_to(self, place: QueueKey, queue_offset: int, phy_offset: int) -> bool:
         if place[1] < 0 or queue_offset < 0 or not is_directory_name(place[0]):
             return False
         entry = self._queues.read_places(*place, queue_offset, 1)[0]
@@ -353,7 +351,7 @@ class LogCompare:
     def __len__(self) -> int:
         return len(self._native)
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> QueueKey:
         """The queue of a number."""
         seen = self._native.seen(number)
         return seen.topic, seen.queue_id

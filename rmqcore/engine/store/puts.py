@@ -13,12 +13,12 @@ from rmqcore._native.put.message import Message
 from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.store.flush import Flush
+from rmqcore.engine.store.followers import Followers
 from rmqcore.engine.store.light_put import LightPut
 from rmqcore.engine.store.put_many_result import PutManyResult
 from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed, waits
-from rmqcore.engine.store.store_flush import StoreFlush
-from rmqcore.engine.store.store_followers import StoreFollowers
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors import StoreError
 from rmqcore.errors.arguments import check_iterable
 from rmqcore.vocabulary.status import PutMessageStatus
@@ -26,16 +26,22 @@ from rmqcore.vocabulary.status import PutMessageStatus
 Result = TypeVar("Result", PutResult, PutManyResult)
 
 
-class StorePut:
-    """Appends messages to a log; MessageStore documents the methods."""
+class Puts:
+    """Append messages to a log, and wait for disk and followers where the settings ask for it.
+
+    Attributes
+    ----------
+    append_one : callable
+        Append one message and wait for nothing. Chosen here once, by the kind of the store, as a put should not ask each time.
+    """
 
     def __init__(
         self,
         log: CommitLog,
         config: MessageStoreConfig,
         state: StoreState,
-        flush: StoreFlush,
-        followers: StoreFollowers,
+        flush: Flush,
+        followers: Followers,
     ) -> None:
         self._appender = log.appender
         self._state = state
@@ -47,11 +53,11 @@ class StorePut:
         self._replicates = replicas_needed(config) > MASTER_ALONE
         self._slave_timeout = config.slave_timeout / 1000
         self._is_plain = not (self._takes_none or config.enable_lmq)
-        self._append: Callable[[Message], PutResult] = self._appender.put
+        self.append_one: Callable[[Message], PutResult] = self._appender.put
         if self._takes_none:
-            self._append = partial(_refuse, state)
+            self.append_one = partial(_refuse, state)
         elif config.enable_lmq:
-            self._append = LightPut(log, config, self._appender.put).put
+            self.append_one = LightPut(log, config, self._appender.put).put
 
     @property
     def plain_appender(self) -> Appender | None:
@@ -59,20 +65,16 @@ class StorePut:
         return self._appender if self._is_plain else None
 
     @property
-    def put(self) -> Callable[[Message], PutResult]:
-        """Append one message. The callable is chosen once, by the kind of the store: a put should not ask each time.
+    def chosen_put(self) -> Callable[[Message], PutResult]:
+        """The callable behind `MessageStore.put`; under ASYNC_FLUSH the native append itself.
 
-        Under ASYNC_FLUSH it is the native append itself.
+        A property, as an object that holds its own bound method is in a cycle.
         """
-        return self._put_and_wait if self._sync or self._replicates else self._append
+        return self.put_and_wait if self._sync or self._replicates else self.append_one
 
-    @property
-    def append(self) -> Callable[[Message], PutResult]:
-        """Append one message and wait for nothing; chosen in the same way."""
-        return self._append
-
-    def _put_and_wait(self, message: Message) -> PutResult:
-        result = self._append(message)
+    def put_and_wait(self, message: Message) -> PutResult:
+        """Append one message and wait for the disk (SYNC_FLUSH) and for followers (SYNC_MASTER), unless its WAIT is false."""
+        result = self.append_one(message)
         if result.stored and waits(message.properties):
             return self._wait(result, result.phy_offset + result.msg_size)
         return result
@@ -127,7 +129,7 @@ class StorePut:
         results: list[PutResult] = []
         for message in messages:
             try:
-                results.append(self._append(message))
+                results.append(self.append_one(message))
             except (BufferError, OverflowError, TypeError, ValueError) as error:
                 results.append(refused_result(PutMessageStatus.MESSAGE_ILLEGAL, str(error)))
             except StoreError:

@@ -10,9 +10,9 @@ from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.recovery.scrub_round import scrub_round
-from rmqcore.engine.store.store_dispatch import StoreDispatch
-from rmqcore.engine.store.store_parts import StoreParts
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.dispatch import Dispatch
+from rmqcore.engine.store.parts import StoreParts
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors import is_no_descriptor
 
 MOST_PROBLEMS = 100
@@ -55,15 +55,15 @@ def _note(
     problems.note(path, phy_offset, what)
 
 
-class StoreScrub:
-    """Makes the steps of the scrub, and remembers what they found; MessageStore documents the method."""
+class Scrub:
+    """Make the steps of the scrub, and remember what they found."""
 
     def __init__(
         self,
         parts: StoreParts,
         config: MessageStoreConfig,
         state: StoreState,
-        dispatch: StoreDispatch,
+        dispatch: Dispatch,
     ) -> None:
         # A round knows this object alone: a store that is dropped in the middle of a round is let go of at once.
         self._problems = Problems()

@@ -18,7 +18,8 @@ from rmqcore.disk.index.index_entries import read_entries
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
 from rmqcore.engine.index.index_file import IndexFile
-from rmqcore.engine.recovery.index.signs import IndexDamage, NoQueues, ReadableLog, places_proven
+from rmqcore.engine.recovery.index.log_look import LogLook
+from rmqcore.engine.recovery.index.signs import IndexDamage, NoQueues, places_proven
 from rmqcore.engine.recovery.scan import Progress
 from rmqcore.queries.index_match import are_tags, match_entries, time_diffs
 
@@ -61,7 +62,7 @@ def is_harmless(finding: IndexFinding, file: IndexFile) -> bool:
 
 def compare_with_log(
     files: Sequence[IndexFile],
-    log: ReadableLog,
+    log: LogLook,
     config: MessageStoreConfig,
     log_end: int,
     *,
@@ -107,7 +108,7 @@ def compare_with_log(
     return sink.finish(), min(feed.index_from, log_end) - start
 
 
-def _record_at(files: Sequence[IndexFile], log: ReadableLog, phy_offset: int) -> int:
+def _record_at(files: Sequence[IndexFile], log: LogLook, phy_offset: int) -> int:
     """Return the start of a record near an offset: behind it if an index entry names one, else the start of the log file."""
     for file in files:
         header = file.found

@@ -13,16 +13,16 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Arrivals, Listening
 from rmqcore.engine.dispatch.follower import Follower
 from rmqcore.engine.store import callbacks
-from rmqcore.engine.store.store_parts import StoreParts
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.parts import StoreParts
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors.arguments import check_callables, check_numbers
 
 T = TypeVar("T")
 NAP = 0.001  # seconds between two dispatches while somebody listens: as many are told in one as come meanwhile
 
 
-class StoreDispatch:
-    """Runs the dispatcher of a store, one thread at a time; MessageStore documents the methods."""
+class Dispatch:
+    """Run the dispatcher of a store, one thread at a time, and call those that listen for arrivals."""
 
     def __init__(self, parts: StoreParts, config: MessageStoreConfig, state: StoreState) -> None:
         self._log = parts.log

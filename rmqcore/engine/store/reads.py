@@ -1,34 +1,48 @@
-"""Reads of an open store, but for `get` and `query`.
+"""Reads of an open store: lookups, offsets, and what memory holds.
 
-MessageStore has these two itself, because one more Python call (30 ns) is an eighth of a query that finds nothing.
+`get` and `query` have their bodies in MessageStore, because one more Python call (30 ns) is an eighth of a query that finds
+nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from rmqcore._native.format.codec import MessageView
+from rmqcore._native.put.log_views import is_warm, read_in
 from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore.codec import parse_msg_id
+from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import MAX_OFFSET, parse_file_name
 from rmqcore.disk.read_range import entries_of
-from rmqcore.engine.store.store_parts import StoreParts
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.parts import StoreParts
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors.arguments import check_ints, named
-from rmqcore.queries.asked import check_place
+from rmqcore.queries.asked import check_get, check_place
 from rmqcore.queries.queue_info import QueueInfo, Rest
+from rmqcore.queries.tag_filter import TagFilter
 from rmqcore.queries.time_search import Boundary, offset_by_time
 
+_T = TypeVar("_T")
 
-class StoreGet:
-    """Looks up places and offsets in log and queues; MessageStore documents the methods."""
 
-    def __init__(self, parts: StoreParts, state: StoreState) -> None:
+class Reads:
+    """Look up messages, places and offsets in log, queues and index."""
+
+    def __init__(self, parts: StoreParts, config: MessageStoreConfig, state: StoreState) -> None:
         self._state = state
         self._log = parts.log
+        self._files = parts.log.files
+        self._appender = parts.log.appender
+        self._levels = parts.log.delay_levels
         self._queues = parts.queues
+        self._index = parts.index
         self._root = parts.paths.consumequeue
+        self.get_limits = GetLimits(config)
 
     def lookup(self, phy_offset: int) -> MessageView | None:
         """Return the message whose record starts at a CommitLog offset."""
@@ -105,6 +119,75 @@ class StoreGet:
             for place, queue in found
             if queue is not None
         ]
+
+    def hide_before(self, topic: str, phy_offset: int) -> None:
+        """Start the queues of a topic at the first message at or behind a CommitLog offset."""
+        check_ints(phy_offset=phy_offset)
+        self._state.raise_if_closed()
+        self._queues.hide_before(topic, phy_offset)
+
+    # ---- what memory holds
+
+    def get_by(
+        self,
+        native: Callable[..., _T],
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int,
+        tags: str | None,
+        *more: int,
+    ) -> _T:
+        """Call a native relative of `get_messages`, with the errors of `MessageStore.get`; `more` are its own arguments."""
+        self._state.raise_if_closed()
+        try:
+            if max_messages < 1:
+                check_get(topic, queue_id, queue_offset, max_messages, tags, None)
+            return native(
+                self._queues.find(topic, queue_id),
+                self._files,
+                self._appender.max_phy_offset,
+                queue_offset,
+                max_messages,
+                TagFilter(tags) if tags is not None else None,
+                None,
+                self.get_limits,
+                self._levels,
+                *more,
+            )
+        except TypeError as error:
+            given = topic, queue_id, queue_offset, max_messages, tags, None
+            raise named(error, check_get, *given) from None
+
+    def is_warm_at(self, phy_offset: int) -> bool:
+        """Return whether `lookup` can read without waiting for the disk."""
+        self._state.raise_if_closed()
+        check_ints(phy_offset=phy_offset)
+        inside = 0 <= phy_offset <= MAX_OFFSET
+        return not inside or is_warm(self._files, phy_offset, self._log.max_offset)
+
+    def read_in_at(self, phy_offset: int) -> None:
+        """Wait until memory holds what `lookup` would return."""
+        self._state.raise_if_closed()
+        check_ints(phy_offset=phy_offset)
+        if 0 <= phy_offset <= MAX_OFFSET:
+            read_in(self._files, phy_offset, self._log.max_offset)
+
+    def read_in_query(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int,
+        begin_ms: int,
+        end_ms: int,
+        index_type: str | None,
+    ) -> None:
+        """Wait until memory holds what `query` would return."""
+        self._state.raise_if_closed()
+        search = self._index.search
+        found = search.query(topic, key, max_messages, begin_ms, end_ms, index_type, keep_gil=False)
+        for phy_offset in found.phy_offsets:
+            self.read_in_at(phy_offset)
 
     def _rest(self, topic: str, queue_id: int, queue: ConsumeQueue) -> Rest:
         """Look up what a queue's first and last entry say, and its files."""

@@ -12,25 +12,25 @@ from rmqcore.engine.clean.cleaner import Cleaner, Pause
 from rmqcore.engine.clean.disks import disk_use
 from rmqcore.engine.clean.report import CleanReport
 from rmqcore.engine.clean.rules import MANUAL_ROUNDS
-from rmqcore.engine.store.store_dispatch import StoreDispatch
-from rmqcore.engine.store.store_flush import StoreFlush
-from rmqcore.engine.store.store_parts import StoreParts
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.dispatch import Dispatch
+from rmqcore.engine.store.flush import Flush
+from rmqcore.engine.store.parts import StoreParts
+from rmqcore.engine.store.state import StoreState
 from rmqcore.errors.arguments import check_longs, check_numbers
 from rmqcore.vocabulary.clock import wall_clock_ms
 from rmqcore.vocabulary.topics import is_system_topic
 
 
-class StoreClean:
-    """Makes rounds of cleaning; MessageStore documents the methods."""
+class Clean:
+    """Make rounds of cleaning, one at a time, and pause puts while a disk is too full."""
 
     def __init__(
         self,
         parts: StoreParts,
         config: MessageStoreConfig,
         state: StoreState,
-        dispatch: StoreDispatch,
-        flush: StoreFlush,
+        dispatch: Dispatch,
+        flush: Flush,
     ) -> None:
         self._parts = parts
         self._config = config

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.disk.durable import make_directory
+from rmqcore.engine.store.dispatch import Dispatch
 from rmqcore.engine.store.offset_calls import call_when_reached
 from rmqcore.engine.store.offset_waiters import Callback
-from rmqcore.engine.store.store_dispatch import StoreDispatch
-from rmqcore.engine.store.store_parts import StoreParts
-from rmqcore.engine.store.store_state import StoreState
+from rmqcore.engine.store.parts import StoreParts
+from rmqcore.engine.store.state import StoreState
 
 
-class StoreFlush:
-    """Brings the parts of a store to disk; MessageStore documents the methods."""
+class Flush:
+    """Bring log, queues, index and checkpoint to disk, one close or flush of queues at a time."""
 
-    def __init__(self, parts: StoreParts, state: StoreState, dispatch: StoreDispatch) -> None:
+    def __init__(self, parts: StoreParts, state: StoreState, dispatch: Dispatch) -> None:
         self._parts = parts
         self._log = parts.log
         self._state = state
@@ -43,19 +43,16 @@ class StoreFlush:
 
     def flush_log(self, least_pages: int = 0) -> int:
         """Sync the log; answer up to which CommitLog offset it is on disk. Without threads this serves who waits for that."""
+        state = self._state
         try:
-            return self._sync_log(least_pages)
-        finally:
-            if self._state.waiters is None:
-                self._state.serve_waiters()
-
-    def _sync_log(self, least_pages: int) -> int:
-        self._state.raise_unless_writable()
-        try:
+            state.raise_unless_writable()
             flushed = self._log.flush(least_pages)
+            state.flush_waiters.reached(flushed)
         except OSError as error:
-            self._state.fail_by(error)
-        self._state.flush_waiters.reached(flushed)
+            state.fail_by(error)
+        finally:
+            if state.waiters is None:
+                state.serve_waiters()
         return flushed
 
     def on_flushed(self, end_offset: int, callback: Callback, timeout_ms: int) -> None:
