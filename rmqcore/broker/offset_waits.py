@@ -27,7 +27,9 @@ class Ask(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)  # not frozen: that triples what it costs to make one, and a SYNC_MASTER makes one a send
+@dataclass(
+    slots=True, eq=False
+)  # not frozen: that triples what it costs to make one, and a SYNC_MASTER makes one a send
 class _Wait:
     """One message: where it ends, when its time is over, and what is called. It is never changed."""
 
