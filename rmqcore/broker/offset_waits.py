@@ -27,11 +27,10 @@ class Ask(Protocol):
         ...
 
 
-@dataclass(
-    slots=True, eq=False
-)  # not frozen: that triples what it costs to make one, and a SYNC_MASTER makes one a send
+# Not frozen, though it is never changed: that triples what it costs to make one, and a SYNC_MASTER makes one for each send.
+@dataclass(slots=True, eq=False)
 class _Wait:
-    """One message: where it ends, when its time is over, and what is called. It is never changed."""
+    """One message: where it ends, when its time is over, and what is called."""
 
     end_offset: int
     until: float

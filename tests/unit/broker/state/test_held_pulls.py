@@ -44,9 +44,9 @@ class Queues:
         return Listening(self.callbacks, callback, heard)
 
     @property
-    def topics(self) -> list[frozenset[str] | None]:
+    def topics(self) -> list[set[str] | None]:
         """What each listener wants to hear of."""
-        return [one.topics for one in self.callbacks]
+        return [None if one.topics is None else set(one.topics) for one in self.callbacks]
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         return self.ends.get((topic, queue_id), 0)
