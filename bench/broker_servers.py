@@ -246,13 +246,14 @@ def write_properties(path: pathlib.Path, settings: Mapping[str, object]) -> str:
 
 
 def free_ports() -> tuple[int, int]:
-    """A port for a name server, and one for a broker, which listens two below as well."""
+    """A port for a name server, and one for a broker, which listens two below as well, and for slaves one above."""
     while True:
         with contextlib.ExitStack() as held:
-            first, second, third = (held.enter_context(socket.socket()) for _ in range(3))
+            first, second, below, above = (held.enter_context(socket.socket()) for _ in range(4))
             first.bind(("127.0.0.1", 0))
             second.bind(("127.0.0.1", 0))
             names_port, port = first.getsockname()[1], second.getsockname()[1]
             with contextlib.suppress(OSError):
-                third.bind(("127.0.0.1", port - 2))
+                below.bind(("127.0.0.1", port - 2))
+                above.bind(("127.0.0.1", port + 1))
                 return names_port, port

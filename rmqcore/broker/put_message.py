@@ -304,6 +304,9 @@ def when_safe(
     asked = broker.safe_waits
     waiting = _Waiting(broker, puts, then, len(asked))
     try:
+        if len(asked) == 1:
+            asked[0].add(end_offset, waiting.answer)
+            return
         for place, waits_of in enumerate(asked):
             waits_of.add(end_offset, partial(waiting.heard, place))
     except (StoreError, OSError):
@@ -340,13 +343,14 @@ class _Waiting:
         if self._missing:
             return
         wrong = [answer for answer in self._answers if answer is not PutMessageStatus.PUT_OK]
-        self._answer(wrong[-1] if wrong else PutMessageStatus.PUT_OK)
+        self.answer(wrong[-1] if wrong else PutMessageStatus.PUT_OK)
 
     def refused(self) -> None:
         """Answer where the store has failed since the append: what is appended may be lost. Later answers do not count."""
         self._missing = -1
-        self._answer(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+        self.answer(PutMessageStatus.SERVICE_NOT_AVAILABLE)
 
-    def _answer(self, status: PutMessageStatus) -> None:
+    def answer(self, status: PutMessageStatus) -> None:
+        """Answer with this status, whatever was heard."""
         self._broker.puts_in_flight -= self._puts
         self._then(status)

@@ -35,6 +35,8 @@ class Follower:
     Attributes
     ----------
     peer : str
+    host : str
+        Its address without the port, which differs at each connection.
     ack : int
         CommitLog offset up to which the slave holds the log, by its last report; -1 before the first one.
     sent_to : int
@@ -50,6 +52,7 @@ class Follower:
     def __init__(self, store: MessageStore, peer: str, now: float) -> None:
         config: MessageStoreConfig = store.config
         self.peer = peer
+        self.host = peer.rpartition(":")[0]
         self.ack = _NOT_YET
         self.sent_to = self.asked_from = _NOT_YET
         self.sent_bytes = 0
@@ -133,11 +136,6 @@ class Follower:
         return self.frame(memoryview(b""), now)
 
     # ---- how it is
-
-    @property
-    def host(self) -> str:
-        """Its address without the port, which differs at each connection."""
-        return self.peer.rpartition(":")[0]
 
     @property
     def follows(self) -> bool:

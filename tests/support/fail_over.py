@@ -56,10 +56,10 @@ def fail_over(
         Where the old master registers; else at its own.
     """
     old.lead(name_server=name_server)
-    _begin(old.address)
+    begin(old.address)
     with Load(old.address, rng, 900) as load:
         new.follow(old.ha, old)
-        eventually(lambda: _has_offsets(new.store), within_s=METADATA_S)
+        eventually(lambda: has_offsets(new.store), within_s=METADATA_S)
         wanted = len(load.stored) + answers + rng.randrange(answers)
         eventually(lambda: (len(load.stored) >= wanted and load.halves) or load.unexpected)
         old.kill()
@@ -67,8 +67,8 @@ def fail_over(
     (new.kill if rng.random() < 0.5 else new.stop)()
     new.lead(**ALONE)
     with RawClient(new.address) as client:
-        _goes_on(client, load)
-        _asks_for_halves(client, load)
+        goes_on(client, load)
+        asks_for_halves(client, load)
     new.stop()
     code, said = fsck(new.store)
     assert code == 0, said
@@ -77,7 +77,7 @@ def fail_over(
         load.check(store)
 
 
-def _begin(address: str) -> None:
+def begin(address: str) -> None:
     """Store messages that wait for no slave, and be a group that has read some of them."""
     with RawClient(address) as client:
         for queue_id in range(QUEUES):
@@ -92,13 +92,13 @@ def _begin(address: str) -> None:
             ask(client, code, consumerGroup=GROUP, topic=TOPIC, queueId=queue_id, commitOffset=READ)
 
 
-def _has_offsets(store: Path) -> bool:
+def has_offsets(store: Path) -> bool:
     """Whether a slave has saved what the group has read."""
     groups = read_consumer_offsets(StorePaths(store)).groups
     return groups.get(GROUP) == {(TOPIC, queue_id): READ for queue_id in range(QUEUES)}
 
 
-def _goes_on(client: RawClient, load: Load) -> None:
+def goes_on(client: RawClient, load: Load) -> None:
     """Look that the group goes on where it was, and queues behind what they have."""
     for queue_id in range(QUEUES):
         code = RequestCode.QUERY_CONSUMER_OFFSET
@@ -111,7 +111,7 @@ def _goes_on(client: RawClient, load: Load) -> None:
         assert (answer.code, answer.ext_fields["queueOffset"]) == (ResponseCode.SUCCESS, str(end))
 
 
-def _asks_for_halves(client: RawClient, load: Load) -> None:
+def asks_for_halves(client: RawClient, load: Load) -> None:
     """Be the producer of all transactions that are open, until each was asked for."""
     heartbeat = encode_heartbeat(Heartbeat("client", ("raw",)))
     answer = client.ask(RemotingCommand(RequestCode.HEART_BEAT, body=heartbeat))

@@ -174,13 +174,16 @@ class Load:
         All answers, SEND_OK or not.
     """
 
-    def __init__(self, address: str, rng: random.Random, most_repeats: int) -> None:
+    def __init__(
+        self, address: str, rng: random.Random, most_repeats: int, half_share: float = 0.02
+    ) -> None:
         self.address = address
         self.stored: dict[tuple[int, int], Sent] = {}
         self.halves: set[str] = set()
         self.unexpected: list[object] = []
         self.size = self.answers = 0
         self._most_repeats = most_repeats
+        self._half_share = half_share
         self._guard = threading.Lock()
         self._ended = threading.Event()
         self._numbers = count()
@@ -222,7 +225,7 @@ class Load:
         key = f"K{number}"
         request = send_request(TOPIC, sent.body, rng.randrange(QUEUES), key)
         request.ext_fields["g"] = str(time.time_ns() // 1_000_000)  # bornTimestamp
-        half = rng.random() < 0.02
+        half = rng.random() < self._half_share
         if half:
             request.ext_fields["i"] += "TRAN_MSG\x01true\x02PGROUP\x01raw\x02"
             request.ext_fields["f"] = "4"  # the sysFlag of a prepared transaction
@@ -349,10 +352,18 @@ def _harmed(load: Load, answers: int) -> None:
 
 def log_end(address: str) -> int:
     """Ask a broker where its log ends."""
+    return int(_runtime_info(address)["commitLogMaxOffset"])
+
+
+def log_begin(address: str) -> int:
+    """Ask a broker where its log begins."""
+    return int(_runtime_info(address)["commitLogMinOffset"])
+
+
+def _runtime_info(address: str) -> Mapping[str, str]:
     with RawClient(address) as client:
         answer = client.ask(RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO))
-    table = parse_body("GET_BROKER_RUNTIME_INFO", answer.body).text_table("table")
-    return int(table["commitLogMaxOffset"])
+    return parse_body("GET_BROKER_RUNTIME_INFO", answer.body).text_table("table")
 
 
 def check_stores(load: Load, *stores: Path) -> None:

@@ -136,12 +136,13 @@ class HaMaster:
         Where sends wait for a slave it goes out when the loop has read all connections that have sent something, else with the
         next look of the timer.
         """
+        if self._sends_soon or not self.open:
+            return
         store = self.broker.store
-        if not self.open or store.max_phy_offset == self._end:
+        if store.max_phy_offset == self._end:
             return
         if (
             self._replicas > MASTER_ALONE
-            and not self._sends_soon
             and store.confirm_offset != self._end  # else it is on its way to the disk
         ):
             self._sends_soon = True

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Protocol, TypeVar
 
 from rmqcore.broker.channel import Channel, Loop, Timer
-from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Listening
+from rmqcore.engine.dispatch.arrivals import MOST_TOPICS, Arrival, ArrivalCallback, Listening
 from rmqcore.vocabulary.units import DAY_MS
 
 TICK_MS = 20
@@ -32,8 +32,10 @@ _LOG = logging.getLogger("rmqcore.broker")
 class ArrivalStore(Protocol):
     """The store as held pulls use it."""
 
-    def on_dispatched(self, callback: ArrivalCallback) -> Listening:
-        """Call back after each dispatch."""
+    def on_dispatched(
+        self, callback: ArrivalCallback, topics: Iterable[str] | None = None
+    ) -> Listening:
+        """Call back after each dispatch of these topics, and perhaps of others."""
         ...
 
     def max_offset(self, topic: str, queue_id: int) -> int:
@@ -89,8 +91,8 @@ class HeldPull:
 class HeldPulls:
     """All held pulls of a broker. Its methods are called by the loop's thread only.
 
-    It listens to the dispatch while a pull is held and a moment longer, and not else: a dispatch that nobody listens to needs no
-    Python.
+    It listens to the dispatch of a topic while a pull of it is held and a moment longer, and not else: a dispatch without a
+    listener needs no Python. Above `MOST_TOPICS` topics it listens to all.
 
     Parameters
     ----------
@@ -113,6 +115,7 @@ class HeldPulls:
         self._steady_ms = steady_ms
         self._by_queue: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._by_channel: dict[Channel, dict[HeldPull, None]] = {}
+        self._of_topic: dict[str, int] = {}  # how many are held
         self._by_tick: dict[int, dict[HeldPull, None]] = {}
         self._ticks: list[int] = []  # a heap of the keys of _by_tick, which go in their time
         self._timer: Timer | None = None
@@ -144,8 +147,11 @@ class HeldPulls:
             heapq.heappush(self._ticks, pull.tick)
             self._set_timer()
         self._by_tick[pull.tick][pull] = None
-        if self._listening is None:
-            self._listening = self._store.on_dispatched(self._dispatched)
+        topic = pull.queue[0]
+        self._of_topic[topic] = self._of_topic.get(topic, 0) + 1
+        if not self._hears(topic):
+            heard = self._listening.topics if self._listening is not None else None
+            self._listen({*self._of_topic, *(heard or ())})
             # What came between the pull's look at the queue and here, nobody has told of.
             if self._store.max_offset(*pull.queue) > pull.max_offset:
                 self._loop.call_soon_threadsafe(partial(self._wake, [pull]))
@@ -194,24 +200,48 @@ class HeldPulls:
         self._set_timer()
         if self._listening_ends is not None:
             self._listening_ends.cancel()
-        self._stop_listening()
+        self._listen_less()
 
     def _remove(self, pull: HeldPull) -> bool:
         """Forget a pull; answer whether it was held."""
         held = _discard(self._by_queue, pull.queue, pull)
+        if held:
+            self._count_down(pull.queue[0])
         if _discard(self._by_channel, pull.channel, pull):
             self._count(pull, -pull.memory_bytes)
         self._by_tick.get(pull.tick, {}).pop(pull, None)
-        if self._listening is not None and not self._by_queue and self._listening_ends is None:
-            self._listening_ends = self._loop.call_later(LINGER_MS / 1000, self._stop_listening)
         return held
 
-    def _stop_listening(self) -> None:
-        """Listen no more, unless a pull is held again."""
+    def _count_down(self, topic: str) -> None:
+        """Count a pull of a topic that is gone; after the last one the topic is listened to for a moment only."""
+        self._of_topic[topic] -= 1
+        if not self._of_topic[topic]:
+            del self._of_topic[topic]
+            if self._listening_ends is None:
+                self._listening_ends = self._loop.call_later(LINGER_MS / 1000, self._listen_less)
+
+    # ---- listening
+
+    def _hears(self, topic: str) -> bool:
+        """Return whether messages of a topic are reported."""
+        listening = self._listening
+        return listening is not None and (listening.topics is None or topic in listening.topics)
+
+    def _listen_less(self) -> None:
+        """Listen to the topics of pulls that are held now."""
         self._listening_ends = None
-        if self._listening is not None and not self._by_queue:
-            self._listening.remove()
-            self._listening = None
+        self._listen(self._of_topic)
+
+    def _listen(self, topics: Collection[str]) -> None:
+        """Listen to these topics, or to all where there are too many, instead of those before."""
+        old = self._listening
+        heard = frozenset(topics) if len(topics) <= MOST_TOPICS else None
+        if old is not None and old.topics == heard:
+            return
+        # The new registration first: else a message could come while there is none.
+        self._listening = self._store.on_dispatched(self._dispatched, heard) if topics else None
+        if old is not None:
+            old.remove()
 
     # ---- messages
 

@@ -71,12 +71,14 @@ class Dispatch:
         try:
             self._state.raise_if_closed()
             going_on = self._lock.run(self._until, bell, follow, heard)
-            self._tell()
+            if self._tell() and follow:
+                bell.wait(NAP)  # of a topic under load many messages are reported in one call
         except OSError as error:
             self._state.repeat_or_fail_by(error, pause=True)
         finally:
-            if self._arrivals.topics != heard:
-                self._tell_all([])  # somebody began to listen while a session told nobody
+            wanted = self._arrivals.topics
+            if wanted is None or not wanted <= heard:
+                self._tell_all([])  # a listener came while a session reported nothing to it
         return going_on
 
     def _once(self) -> int:
@@ -89,10 +91,13 @@ class Dispatch:
         along = bell if follow and not self._sync else None
         return self._follower.step(self.confirm_offset, along, heard)
 
-    def _tell(self) -> None:
-        """Call the listeners with the queues that have new entries; without the lock."""
+    def _tell(self) -> bool:
+        """Call the listeners with the queues that have new entries, without the lock; return whether there were any."""
+        has_told = False
         for found in self._arrivals.untold():
+            has_told = True
             self._tell_all(found)
+        return has_told
 
     def _tell_all(self, found: list[Arrival]) -> None:
         for callback in self._arrivals.callbacks():

@@ -60,6 +60,7 @@ cdef frozenset NEEDED = frozenset((*_QUEUE_COLUMNS, "store_timestamp_ms"))
 cdef enum:
     NAP_US = 1000  # ReputMessageService looks so often
     IDLE_US = 5000
+    IDLE_HEARD_US = 1500  # beside a listener: once the session has ended an append wakes the thread, a nap ends by itself
     MOST_HEARD = 8
     MOST_US = 100 * 1000  # so long a store that a program has dropped may be kept, and a caller of `dispatch_once` may wait
 
@@ -186,7 +187,7 @@ cdef class Dispatched:
         session.done = &self.at
         session.far_behind = far_behind
         session.nap_us = NAP_US
-        session.idle_us = IDLE_US
+        session.idle_us = IDLE_HEARD_US if heard else IDLE_US
         session.most_us = MOST_US
         session.batches = 0
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)

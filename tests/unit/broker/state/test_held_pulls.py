@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from rmqcore.broker.state.held_pulls import (
     HeldPull,
     HeldPulls,
 )
-from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Listening
+from rmqcore.engine.dispatch.arrivals import MOST_TOPICS, Arrival, ArrivalCallback, Listening
 
 MOST_BYTES = 10_000_000
 
@@ -35,10 +35,18 @@ class Queues:
         self.begins = 0
         self.while_beginning: Callable[[], object] = lambda: None
 
-    def on_dispatched(self, callback: ArrivalCallback) -> Listening:
+    def on_dispatched(
+        self, callback: ArrivalCallback, topics: Iterable[str] | None = None
+    ) -> Listening:
         self.while_beginning()
         self.begins += 1
-        return Listening(self.callbacks, callback)
+        heard = None if topics is None else frozenset(topics)
+        return Listening(self.callbacks, callback, heard)
+
+    @property
+    def topics(self) -> list[set[str] | None]:
+        """What each listener wants to hear of."""
+        return [None if one.topics is None else set(one.topics) for one in self.callbacks]
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         return self.ends.get((topic, queue_id), 0)
@@ -87,16 +95,17 @@ class Broker:
         name: str,
         queue_id: int = 0,
         *,
+        topic: str = "t",
         wants: Callable[[Arrival], bool] = lambda arrival: True,
         timeout_ms: int = 15_000,
         channel: FakeChannel | None = None,
         seen: int | None = None,
         memory_bytes: int = 1_000,
     ) -> None:
-        end = self.queues.max_offset("t", queue_id) if seen is None else seen
+        end = self.queues.max_offset(topic, queue_id) if seen is None else seen
         pull = HeldPull(
             channel or self.channel,
-            "t",
+            topic,
             queue_id,
             end,
             wants=wants,
@@ -211,6 +220,41 @@ def test_it_listens_only_while_a_pull_is_held_and_a_moment_longer() -> None:
     broker.loop.advance(60_000)
     assert broker.answered == ["a"]
     assert broker.loop.waiting_timers() == 0
+
+
+def test_it_listens_to_the_topics_of_held_pulls_alone() -> None:
+    """It listened to all topics: while one pull waited, messages of all others were dispatched in Python."""
+    broker = Broker()
+    broker.hold("a", topic="A")
+    assert broker.queues.topics == [{"A"}]
+    broker.hold("a1", 1, topic="A")
+    broker.hold("b", topic="B")
+    assert (broker.queues.topics, broker.queues.begins) == ([{"A", "B"}], 2)
+    broker.queues.come("A", 0, 1)
+    broker.queues.come("B", 0, 1)
+    broker.loop.run()
+    assert broker.answered == ["a", "b"]
+    broker.loop.advance(LINGER_MS - 1)
+    assert broker.queues.topics == [{"A", "B"}]
+    broker.loop.advance(1)
+    assert broker.queues.topics == [{"A"}]
+    broker.hold("b1", topic="B", seen=0)  # another message came while B was not listened to
+    broker.loop.run()
+    assert broker.answered == ["a", "b", "b1"]
+    broker.held.close()
+    assert broker.queues.topics == []
+
+
+def test_it_listens_to_all_where_pulls_of_many_topics_are_held() -> None:
+    broker = Broker()
+    for number in range(3 * MOST_TOPICS):
+        broker.hold(str(number), topic=f"t{number}")
+    assert (broker.queues.topics, broker.queues.begins) == ([None], MOST_TOPICS + 1)
+    for number in range(1, 3 * MOST_TOPICS):
+        broker.queues.come(f"t{number}", 0, 1)
+    broker.loop.run()
+    broker.loop.advance(LINGER_MS)
+    assert (broker.queues.topics, len(broker.answered)) == ([{"t0"}], 3 * MOST_TOPICS - 1)
 
 
 def test_one_timer_ends_all_pulls_in_time() -> None:
