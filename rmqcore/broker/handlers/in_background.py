@@ -49,7 +49,7 @@ def with_parsed_body(
         call.channel.release()
 
     try:
-        call.broker.parser.run(partial(parse, name, body), then)
+        call.broker.parser.run(partial(parse, name, body), then, body_bytes=len(body))
     except WorkerBusyError as error:
         return call.respond(ResponseCode.SYSTEM_BUSY, str(error))
     call.channel.hold()
