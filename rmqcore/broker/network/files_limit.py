@@ -58,9 +58,9 @@ def allowed_connections(ports: int, wanted: int) -> int:
 
 
 class LoopErrors:
-    """The exception handler of a loop: connections that cannot be accepted for want of a descriptor get a line a minute.
+    """The exception handler of a loop: connections that cannot be accepted for want of a descriptor get one line per minute.
 
-    asyncio tries again each second, and logs each try with its traceback; uvloop says nothing.
+    `Listener` tries again each second, and reports each failure.
     """
 
     def __init__(self) -> None:
