@@ -387,7 +387,6 @@ class AsyncPushConsumer:
             if error is None
             else traceback.format_exception_only(error)[-1].strip()
         )
-        _LOG.warning("%r is given again: %s", one.message, why, exc_info=error)
         _LOG.warning("%r is handled again: %s", one.message, why, exc_info=error)
         most = self._max_reconsume_times
         if self._held.orderly and (most is None or one.message.reconsume_times < most):

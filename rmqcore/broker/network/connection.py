@@ -293,8 +293,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def closed(self) -> bool:
-        """Nothing that is sent arrives any more."""
-        return self._transport is None or self._transport.is_closing()
+        """Nothing that is sent arrives any more. The thread that parses may ask too."""
+        transport = self._transport
+        return transport is None or transport.is_closing()
 
     def send(self, command: RemotingCommand) -> None:
         """Send a command; see `Channel.send`."""

@@ -14,7 +14,7 @@ from support.eventually import eventually
 from support.served_broker import ServedBroker
 
 from rmqcore.broker.channel import Channel
-from rmqcore.broker.handlers import in_background, pull_checks
+from rmqcore.broker.handlers import clients, in_background, pull_checks
 from rmqcore.broker.requests import handle
 from rmqcore.broker.state.client_memory import ClientMemory, ClientMemoryError
 from rmqcore.broker.state.clients import ClientChannelInfo
@@ -115,6 +115,23 @@ def test_long_heartbeats_of_many_clients_wait_for_the_thread(
         go_on.set()
     served.loop.run_until(lambda: all(channel.sent for channel in channels))
     assert {channel.sent[0].code for channel in channels} == {ResponseCode.SUCCESS}
+
+
+def test_a_long_heartbeat_of_a_client_that_left_is_not_parsed(
+    served: ServedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[bytes] = []
+    monkeypatch.setattr(in_background, "LONG_BODY_BYTES", 100)
+    monkeypatch.setattr(clients, "parse_heartbeat", lambda _, body: parsed.append(body))
+    go_on = threading.Event()
+    served.broker.parser.run(go_on.wait, lambda _: None)
+    request = RemotingCommand(RequestCode.HEART_BEAT, body=bytes(200))
+    assert handle(served.broker, request, served.channel) is None
+    served.channel.close()
+    go_on.set()
+    served.loop.run_until(lambda: not served.broker.parser.waiting)
+    assert not parsed
+    assert not served.channel.sent
 
 
 def test_groups_have_a_bound(served: ServedBroker) -> None:

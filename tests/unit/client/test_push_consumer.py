@@ -396,6 +396,36 @@ def test_settings_out_of_range(wrong: dict[str, Any]) -> None:
         consumer(**wrong)
 
 
+@pytest.mark.parametrize(
+    "name", ["messages", "size", "messages_of_queue", "size_of_queue", "span_of_queue"]
+)
+def test_limits_under_which_nothing_would_be_pulled_are_refused(name: str) -> None:
+    """With `HeldLimits(messages=0)` a consumer waited for ever, and nothing said why."""
+    least = int(name != "span_of_queue")
+    assert getattr(HeldLimits(**{name: least}), name) == least
+    with pytest.raises(ValueError, match=rf"{name} is {least - 1}, expected at least {least}"):
+        HeldLimits(**{name: least - 1})
+    with pytest.raises(TypeError, match=f"{name}: expected"):
+        HeldLimits(**{name: 1.5})  # type: ignore[arg-type]
+
+
+def test_a_failure_of_a_handler_is_one_line(
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async def fails(message: ReceivedMessage) -> None:
+            member.stop()
+            raise RuntimeError("by the test")
+
+        async with consumer() as member:
+            await member.subscribe("T")
+            broker.put("T", 0, b"x")
+            await member.run(fails, 1)
+
+    run(work())
+    assert len([line for line in caplog.messages if "by the test" in line]) == 1
+
+
 def test_arguments_of_a_wrong_type(broker: FakeBroker) -> None:
     with pytest.raises(TypeError, match="concurrency: expected"):
         consumer(concurrency="8")
