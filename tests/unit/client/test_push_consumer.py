@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from support.push_broker import SEND_BACK, bodies, push_broker, refuse
 
 from rmqcore.client import AsyncPushConsumer, ConsumeStatus, HeldLimits, ReceivedMessage
 from rmqcore.errors import ClientClosedError, ClientError
+from rmqcore.remoting.codes import RequestCode
 
 PULL, COMMIT = 361, 15
 DLQ = "%DLQ%g"
@@ -318,10 +320,45 @@ def test_close_cancels_handlers_that_take_longer_than_its_time(broker: FakeBroke
         await asyncio.sleep(1)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await member.close(timeout=3)
-        assert 3 <= loop.time() - began < 5
+        await member.close(timeout=5)
+        assert 3 <= loop.time() - began < 3.1
         await task
         assert offsets(broker)[0] == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("orderly", [False, True])
+def test_close_ends_in_its_time_with_handlers_that_do_not(
+    broker: FakeBroker, seconds: float, hangs: bool, orderly: bool
+) -> None:
+    """It took two seconds more: one for the cancelled handlers, one for the commit."""
+    put(broker, 2)
+
+    async def work() -> None:
+        may_end = asyncio.Event()
+
+        async def stubborn(message: ReceivedMessage) -> None:
+            while message.body == b"1" and not may_end.is_set():
+                with suppress(asyncio.CancelledError):
+                    await may_end.wait()
+
+        member = consumer(orderly=orderly)
+        await member.subscribe("T")
+        task = asyncio.create_task(member.run(stubborn))
+        await asyncio.sleep(1)
+        loop = asyncio.get_running_loop()
+        if hangs:
+            broker.silent |= set(RequestCode)
+        began = loop.time()
+        await member.close(timeout=seconds)
+        assert loop.time() - began <= seconds + 0.101
+        assert offsets(broker).get(0, 0) == (not hangs), "the message in work is not committed"
+        may_end.set()
+        await task
+        assert not broker.pipes
 
     run(work())
 
