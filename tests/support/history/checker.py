@@ -239,8 +239,8 @@ def after_commit(events: Sequence[Event]) -> Iterator[Finding]:
     """Look for messages that came again to a group although a commit covers them.
 
     A kill may take a young commit away: at some moment between the start of that fault and its end. Where a group has several
-    members, one of them may still hold what the other has committed when a queue goes from one to the other; a group of one has no
-    such excuse, also when its member comes anew.
+    members, one of them may still hold what the other has committed when a queue goes from one to the other; a group of one has
+    no such excuse, also when its member comes anew.
     """
     members: dict[str, set[str]] = defaultdict(set)
     for event in events:
