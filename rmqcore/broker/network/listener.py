@@ -10,8 +10,11 @@ import logging
 import socket
 from collections.abc import Callable
 
-from rmqcore.broker.network.files_limit import COMING
+BACKLOG = 1024
+"""Connections that may wait at a port; those beyond try again after a second.
 
+Source: RocketMQ 5.5.0 NettyServerConfig#serverSocketBacklog.
+"""
 AT_ONCE = 32
 """Connections that one step of the loop accepts: each costs it about 0.1 ms."""
 RETRY_S = 1.0
@@ -37,7 +40,7 @@ class Listener:
         self._starting: set[asyncio.Task[object]] = set()
         self._retry: asyncio.TimerHandle | None = None
         bound.setblocking(False)
-        bound.listen(COMING)
+        bound.listen(BACKLOG)
         self._resume()
 
     def close(self) -> None:

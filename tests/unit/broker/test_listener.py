@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import time
 from contextlib import ExitStack
 from typing import Any
 
@@ -67,6 +68,25 @@ def test_many_connections_are_accepted_in_one_step() -> None:
             return early
 
     assert asyncio.run(accept()) >= AT_ONCE
+
+
+def test_hundreds_may_wait_at_a_port() -> None:
+    """Of 400 that connected at once some waited for a second, until the kernel sent their first packet again."""
+
+    async def connect() -> float:
+        made, protocol = protocols()
+        with Port() as port, ExitStack() as stack:
+            listener = Listener(port, protocol)
+            begin = time.monotonic()
+            connected(stack, port, 300)  # while the loop accepts none
+            took = time.monotonic() - begin
+            await eventually_async(lambda: len(made) == 300)
+            for transport in made:
+                transport.close()
+            listener.close()
+        return took
+
+    assert asyncio.run(connect()) < 1.0
 
 
 def test_a_port_without_a_descriptor_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
