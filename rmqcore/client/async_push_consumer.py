@@ -39,7 +39,6 @@ LAST_SECONDS = 2.0
 """Of the time of `close` for handlers that are cancelled and the commit, together at most half of it."""
 GRACE_SECONDS = 0.05
 """What each of the two has in any case: with a broker that answers both take less."""
-"""What a close has left for its commit, however long handlers took."""
 Handler = Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]]
 
 
