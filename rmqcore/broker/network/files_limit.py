@@ -13,7 +13,7 @@ from rmqcore.errors import is_no_descriptor
 OTHER_FILES = 128
 """Descriptors beside connections and queue files: log, index, checkpoint, config, locks, ports, name servers, the loop."""
 COMING = 100
-"""Sockets of a port that the loop may have accepted, and not yet closed because they are too many."""
+"""Connections of a port that one step of the loop accepts, 0.1 ms each; those that are too many are closed in the next."""
 LEAST_CONNECTIONS = 8
 SAY_AGAIN_S = 60.0
 _LOG = logging.getLogger("rmqcore.broker")

@@ -10,13 +10,13 @@ import logging
 import socket
 from collections.abc import Callable
 
+from rmqcore.broker.network.files_limit import COMING
+
 BACKLOG = 1024
 """Connections that may wait at a port; those beyond try again after a second.
 
 Source: RocketMQ 5.5.0 NettyServerConfig#serverSocketBacklog.
 """
-AT_ONCE = 32
-"""Connections that one step of the loop accepts: each costs it about 0.1 ms."""
 RETRY_S = 1.0
 """Seconds until a port that got no descriptor, or no memory, for a connection tries again."""
 _LOG = logging.getLogger("rmqcore.broker")
@@ -61,7 +61,7 @@ class Listener:
             self._retry.cancel()
 
     def _accept(self) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(COMING):
             try:
                 accepted, _address = self._socket.accept()
             except (BlockingIOError, InterruptedError):

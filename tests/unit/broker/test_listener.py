@@ -13,7 +13,8 @@ import pytest
 from support.eventually import eventually_async
 
 from rmqcore.broker.network import listener as listener_module
-from rmqcore.broker.network.listener import AT_ONCE, Listener
+from rmqcore.broker.network.files_limit import COMING
+from rmqcore.broker.network.listener import Listener
 
 
 class Counted(asyncio.Protocol):
@@ -56,18 +57,18 @@ def test_many_connections_are_accepted_in_one_step() -> None:
         made, protocol = protocols()
         with Port() as port, ExitStack() as stack:
             listener = Listener(port, protocol)
-            connected(stack, port, 2 * AT_ONCE)
+            connected(stack, port, 2 * COMING)
             for _ in range(6):
                 await asyncio.sleep(0)
             early = len(made)
-            await eventually_async(lambda: len(made) == 2 * AT_ONCE)
+            await eventually_async(lambda: len(made) == 2 * COMING)
             for transport in made:
                 transport.close()
             listener.close()
             listener.close()
             return early
 
-    assert asyncio.run(accept()) >= AT_ONCE
+    assert asyncio.run(accept()) >= COMING
 
 
 def test_hundreds_may_wait_at_a_port() -> None:
