@@ -47,6 +47,9 @@ class Waits:
     ----------
     seconds : list of float
         Of each send, in order of length.
+    busy : list of float
+        Seconds of CPU time that the broker used during each send, in order of length: what it would have waited for on a machine
+        that does nothing else.
     refused : int
         Sends that were answered with an error.
     settled : bool
@@ -54,6 +57,7 @@ class Waits:
     """
 
     seconds: list[float]
+    busy: list[float]
     refused: int
     settled: bool = True
 
@@ -69,8 +73,13 @@ class Waits:
     def worst_ms(self) -> float:
         return self.seconds[-1] * 1e3
 
+    @property
+    def busy_p99_ms(self) -> float:
+        return self.busy[len(self.busy) * 99 // 100] * 1e3
+
     def __str__(self) -> str:
         text = f"p50 {self.p50_ms:.2f} ms, p99 {self.p99_ms:.2f}, worst {self.worst_ms:.1f}"
+        text += f", CPU p99 {self.busy_p99_ms:.1f}"
         if self.refused:
             text += f", {self.refused} of {len(self.seconds)} refused"
         return text if self.settled else f"{text}, and no quick answer {SETTLE_S:g} s later"
@@ -97,18 +106,20 @@ def beside_neighbours(server: Server, kind: str, count: int) -> Waits:
 
 def _sends(server: Server, seconds: float) -> Waits:
     took: list[float] = []
+    busy: list[float] = []
     refused = 0
     end = time.monotonic() + seconds
     with Asking(server) as victim:
         while time.monotonic() < end or not took:
-            start = time.perf_counter()
+            start, begun = time.perf_counter(), server.cpu_clock()
             victim.send([plain_send(TOPIC, len(took))])
             try:
                 refused += not victim.is_done(len(took))
             except TimeoutError:  # it counts with the time for which it was waited for
                 end = time.monotonic()
             took.append(time.perf_counter() - start)
-    return Waits(sorted(took), refused)
+            busy.append(server.cpu_clock() - begun)
+    return Waits(sorted(took), sorted(busy), refused)
 
 
 # ---- the neighbours ---------------------------------------------------------------------------------
