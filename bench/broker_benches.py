@@ -117,7 +117,7 @@ def woken(servers: list[Server]) -> Row:
 def fairness(folder: pathlib.Path) -> list[Row]:
     """What a send waits beside neighbours that never pause, of each kind and number; for each kind with new brokers.
 
-    Neighbours of some kinds leave requests in their sockets on which a broker works for minutes.
+    Neighbours of some kinds leave requests in their sockets on which a broker works for half a minute.
     """
     rows = []
     for number, kind in enumerate(KINDS):
