@@ -86,7 +86,7 @@ def asynchronous(folder: pathlib.Path) -> tuple[list[Row], dict[str, Taken]]:
         rows.append(limit("idle", "no client", idle, IDLE_PERCENT, "% CPU"))
         rows.append(limit(waiting, "nothing comes", held, IDLE_PERCENT, "% CPU"))
         rows.append(woken(servers))
-        rows += while_others_rest(servers, server, lambda: fairness(folder, server))
+        rows += while_others_rest(servers, server, lambda: fairness(folder))
         results = measured(servers, LOADS)
         for load in LOADS:
             rows += compared(load, results[load.name])
@@ -114,13 +114,19 @@ def woken(servers: list[Server]) -> Row:
     return limit("send to the answer of a held pull", text, median_ms, WAKE_MS, "ms")
 
 
-def fairness(folder: pathlib.Path, server: Server) -> list[Row]:
-    """What a send waits beside neighbours that never pause, of each kind and number; for each kind Java's broker is a new one."""
+def fairness(folder: pathlib.Path) -> list[Row]:
+    """What a send waits beside neighbours that never pause, of each kind and number; for each kind with new brokers.
+
+    Neighbours of some kinds leave requests in their sockets on which a broker works for half a minute.
+    """
     rows = []
     for number, kind in enumerate(KINDS):
-        with java(folder / f"java-fairness-{number}") as real:
+        with (
+            ours(folder / f"ours-fairness-{number}") as server,
+            java(folder / f"java-fairness-{number}") as real,
+        ):
             servers = [server] if real is None else [server, real]
-            in_turns(servers[1:], prepare_for_neighbours)
+            in_turns(servers, prepare_for_neighbours)
             rows += [beside(servers, kind, count) for count in COUNTS]
     return rows
 

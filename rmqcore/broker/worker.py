@@ -12,6 +12,8 @@ from rmqcore.broker.long_work import uncollected
 
 MOST_WAITING = 64
 """Pieces of work that may wait; more are refused, so that no client fills the memory with them."""
+MOST_WAITING_BYTES = 64 << 20
+"""Bytes that the bodies of work may keep while it waits, where a caller says how long its body is; more are refused."""
 _T = TypeVar("_T")
 
 
@@ -48,6 +50,7 @@ class Worker:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._most_waiting = most_waiting
         self._waiting = 0
+        self._waiting_bodies = self._waiting_bytes = 0
         self._closed = False
 
     @property
@@ -55,28 +58,59 @@ class Worker:
         """How much work waits or is being done."""
         return self._waiting
 
-    def run(self, work: Callable[[], _T], then: Callable[[Future[_T]], object]) -> None:
+    def run(
+        self,
+        work: Callable[[], _T],
+        then: Callable[[Future[_T]], object],
+        *,
+        body_bytes: int = 0,
+    ) -> None:
         """Do `work`, and call `then` with what became of it, later, in the loop's thread.
+
+        Parameters
+        ----------
+        work, then : callable
+        body_bytes : int
+            Length of the body that waits with the work, whose connection is not read until then. The bytes of all bodies have a
+            bound, not their number: a client that is refused would send its body again at once.
 
         Raises
         ------
         WorkerBusyError
             Too much work waits already.
         """
-        if self._most_waiting is not None and self._waiting >= self._most_waiting:
+        if body_bytes:
+            if self._waiting_bytes + body_bytes > MOST_WAITING_BYTES:
+                raise WorkerBusyError(
+                    f"{self._waiting_bytes:,} bytes of requests are already waiting for a thread, "
+                    f"the limit is {MOST_WAITING_BYTES:,}"
+                )
+        elif self._most_waiting is not None and self._waiting_pieces >= self._most_waiting:
             raise WorkerBusyError(f"{self._most_waiting} requests are already waiting for the disk")
         self._waiting += 1
+        self._waiting_bodies += body_bytes > 0
+        self._waiting_bytes += body_bytes
         done = (
             self._threads.submit(_uncollected, work)
             if self._makes_objects
             else self._threads.submit(work)
         )
         done.add_done_callback(
-            lambda ended: self._loop.call_soon_threadsafe(partial(self._done, ended, then))
+            lambda ended: self._loop.call_soon_threadsafe(
+                partial(self._done, ended, then, body_bytes)
+            )
         )
 
-    def _done(self, ended: Future[_T], then: Callable[[Future[_T]], object]) -> None:
+    @property
+    def _waiting_pieces(self) -> int:
+        return self._waiting - self._waiting_bodies
+
+    def _done(
+        self, ended: Future[_T], then: Callable[[Future[_T]], object], body_bytes: int
+    ) -> None:
         self._waiting -= 1
+        self._waiting_bodies -= body_bytes > 0
+        self._waiting_bytes -= body_bytes
         if not (self._closed or ended.cancelled()):
             then(ended)
 

@@ -20,7 +20,7 @@ from rmqcore.client.cluster import (
 )
 from rmqcore.client.deadlines import deadline
 from rmqcore.client.events import OnEvent
-from rmqcore.client.instance import ClientInstance
+from rmqcore.client.instance import CLOSE_SECONDS, ClientInstance
 from rmqcore.client.messages.admin_answers import is_internal_topic, lags
 from rmqcore.client.messages.group_lag import GroupLag
 from rmqcore.client.messages.message_queue import MessageQueue
@@ -80,9 +80,15 @@ class AsyncAdmin:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """Close all connections. A second call does nothing."""
-        await self._instance.close(())
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109 as for AsyncPullConsumer
+        """Close all connections. A second call does nothing.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds for the whole call. The brokers are not asked for anything: it takes no time.
+        """
+        await self._instance.close((), timeout)
 
     def abandon(self) -> None:
         """Close all connections without a word; for a loop that ends."""

@@ -15,10 +15,17 @@ from typing_extensions import Buffer
 
 from rmqcore.client.deadlines import deadline
 from rmqcore.client.events import OnEvent
-from rmqcore.client.instance import ClientInstance
+from rmqcore.client.instance import CLOSE_SECONDS, ClientInstance
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.parts import parts, results
-from rmqcore.client.messages.send_message import RETRIED, STORED, Outgoing, one_batch, one_message
+from rmqcore.client.messages.send_message import (
+    RETRIED,
+    STORED,
+    Outgoing,
+    check_message,
+    one_batch,
+    one_message,
+)
 from rmqcore.client.messages.send_result import SendResult
 from rmqcore.client.messages.validators import check_group, check_topic_for_send
 from rmqcore.codec.message import Message
@@ -28,6 +35,7 @@ from rmqcore.errors import (
     ClientError,
     NoRouteError,
     NotReachedError,
+    PartlySentError,
     RefusedError,
     SendFailedError,
 )
@@ -195,24 +203,38 @@ class AsyncProducer:
         ------
         TypeError
             One of them is not a `Message`; nothing is sent.
-        ValueError, ClientError
-            As for `send`; messages of parts that were sent before are stored.
+        ValueError
+            No broker accepts one of them; nothing is sent.
+        PartlySentError
+            Messages are stored, and a later batch or message failed. `results` has a `SendResult` for each message that is
+            stored, `failed` the positions of those that failed; no later message is sent.
+        ClientError
+            As for `send`, where the first batch or message failed.
         """
         listed = list(messages)
         for one in listed:
             if not isinstance(one, Message):
                 raise wrong_type("messages", "Message objects", one)
-            check_topic_for_send(one.topic)
+            check_message(one, max_message_size=self._max_message_size)
         end = asyncio.get_running_loop().time() + self._timeout
         found: dict[int, SendResult] = {}
         for part in parts(listed, self._max_message_size):
-            topic = listed[part[0]].topic
-            with self._instance.events.timed("send", topic, len(part)):
-                await self._ready(topic)
-                outgoing = self._outgoing([listed[position] for position in part])
-                done = await self._send(outgoing, end)
+            try:
+                done = await self._send_part([listed[position] for position in part], end)
+            except (ClientError, ValueError) as error:
+                if not found:
+                    raise
+                sent = tuple(found.get(position) for position in range(len(listed)))
+                raise PartlySentError(sent, tuple(part), str(error)) from error
             found.update(zip(part, results(done, len(part)), strict=True))
         return [found[position] for position in range(len(listed))]
+
+    async def _send_part(self, messages: list[Message], end: float) -> SendResult:
+        """Send messages of one topic, which fit one request."""
+        topic = messages[0].topic
+        with self._instance.events.timed("send", topic, len(messages)):
+            await self._ready(topic)
+            return await self._send(self._outgoing(messages), end)
 
     async def send_oneway(
         self,
@@ -233,9 +255,15 @@ class AsyncProducer:
         with self._instance.events.timed("send", topic):
             await self._send_oneway(await self._one(topic, body, tags, keys, properties), end)
 
-    async def close(self) -> None:
-        """Unregister at the brokers and close all connections. A second call does nothing."""
-        await self._instance.close([{"producerGroup": self._group}])
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109 as for AsyncPullConsumer
+        """Unregister at the brokers and close all connections. A second call does nothing.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds for the whole call; brokers have at most one of them to answer. The connections are closed in any case.
+        """
+        await self._instance.close([{"producerGroup": self._group}], timeout)
 
     def abandon(self) -> None:
         """Close all connections without a word; for a loop that ends."""

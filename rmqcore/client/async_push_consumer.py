@@ -35,9 +35,10 @@ LOCAL_RETRY_SECONDS = 5.0
 """After how long a message is given again that its broker did not take back. Source: RocketMQ 5.5.0 submitConsumeRequestLater."""
 SUSPEND_SECONDS = 1.0
 """How long a queue waits after a failure in order. Source: RocketMQ 5.5.0 suspendCurrentQueueTimeMillis."""
-CANCEL_SECONDS = 1.0
-COMMIT_SECONDS = 1.0
-"""What a close has left for its commit, however long handlers took."""
+LAST_SECONDS = 2.0
+"""Of the time of `close` for handlers that are cancelled and the commit, together at most half of it."""
+GRACE_SECONDS = 0.05
+"""What each of the two has in any case: with a broker that answers both take less."""
 Handler = Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]]
 
 
@@ -276,9 +277,9 @@ class AsyncPushConsumer:
         Parameters
         ----------
         timeout : float
-            Seconds for the whole call. Handlers that still run then are cancelled, and other members have their messages again;
-            they have a second to end, and the commit has one too. A call that is cancelled closes the connections at once: what
-            was not committed before comes again.
+            Seconds for the whole call. Handlers that still run two seconds before its end, or after half of a shorter time, are
+            cancelled, and other members have their messages again; what is left is for their end and the commit. A call that is
+            cancelled closes the connections at once: what was not committed before comes again.
 
         Raises
         ------
@@ -300,19 +301,22 @@ class AsyncPushConsumer:
             raise
 
     async def _close(self, seconds: float) -> None:
-        end = asyncio.get_running_loop().time() + max(seconds, 0)
+        clock = asyncio.get_running_loop().time
+        end = clock() + max(seconds, 0)
+        cancel_at = end - min(LAST_SECONDS, max(seconds, 0) / 2)
         self._queues.close_intake()
         self._held.tell()
         try:
-            async with asyncio.timeout_at(end):
+            async with asyncio.timeout_at(cancel_at):
                 await self._idle()
         except TimeoutError:
-            _LOG.warning("close: handlers still run after %g s", seconds)
+            _LOG.warning("close(%g): handlers still run, and are cancelled", seconds)
             for worker in self._workers:
                 worker.cancel()
             if self._workers:
-                await asyncio.wait(self._workers, timeout=CANCEL_SECONDS)
-        left = max(end - asyncio.get_running_loop().time(), COMMIT_SECONDS)
+                left = max((end - clock()) / 2, GRACE_SECONDS)
+                await asyncio.wait(self._workers, timeout=left)
+        left = max(end - clock(), GRACE_SECONDS)
         await self._queues.commit_and_leave(self._others_work_on, left)
 
     def abandon(self) -> None:
@@ -387,7 +391,6 @@ class AsyncPushConsumer:
             if error is None
             else traceback.format_exception_only(error)[-1].strip()
         )
-        _LOG.warning("%r is given again: %s", one.message, why, exc_info=error)
         _LOG.warning("%r is handled again: %s", one.message, why, exc_info=error)
         most = self._max_reconsume_times
         if self._held.orderly and (most is None or one.message.reconsume_times < most):

@@ -14,6 +14,7 @@ from rmqcore.client.async_consumer import AsyncPullConsumer
 from rmqcore.client.async_producer import DEFAULT_GROUP, AsyncProducer
 from rmqcore.client.events import OnEvent
 from rmqcore.client.handover import Handover
+from rmqcore.client.instance import CLOSE_SECONDS
 from rmqcore.client.loop_thread import LoopThread
 from rmqcore.client.messages.group_lag import GroupLag
 from rmqcore.client.messages.message_queue import MessageQueue
@@ -88,10 +89,10 @@ class Producer:
         """Send a message without waiting for an answer: `AsyncProducer.send_oneway`."""
         self._thread.run(lambda: self._client.send_oneway(topic, body, tags, keys, properties))
 
-    def close(self) -> None:
-        """Unregister at the brokers and close all connections. A second call does nothing, nor does one in a forked process."""
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Unregister at the brokers and close all connections: `AsyncProducer.close`; nothing in a forked process."""
         if self._end.alive and self._thread.is_ours:
-            self._thread.run(self._client.close)
+            self._thread.run(lambda: self._client.close(timeout))
             self._end()
 
 
@@ -255,10 +256,10 @@ class Admin:
             )
         )
 
-    def close(self) -> None:
-        """Close all connections. A second call does nothing, nor does one in a forked process."""
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Close all connections: `AsyncAdmin.close`; nothing in a forked process."""
         if self._end.alive and self._thread.is_ours:
-            self._thread.run(self._client.close)
+            self._thread.run(lambda: self._client.close(timeout))
             self._end()
 
 

@@ -18,6 +18,8 @@ from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.settings import PushConsumerSettings
 from rmqcore.errors import ClientClosedError, ClientError
 
+HURRIED_SECONDS = 1.0
+"""Of a `close` after a second Ctrl-C: what is finished is committed, handlers are not waited for."""
 BlockingHandler = Callable[[ReceivedMessage], ConsumeStatus | None]
 
 
@@ -162,7 +164,7 @@ class PushConsumer:
             )
         if self._end.alive and self._thread.is_ours:
             self._closing = True
-            seconds = 0.0 if self._hurried else timeout
+            seconds = min(timeout, HURRIED_SECONDS) if self._hurried else timeout
             self._thread.run(lambda: self._client.close(seconds))
             self._hurried = True
             self._end()

@@ -321,7 +321,12 @@ class Membership:
         if self._retry_topic is not None and set(self.subscriptions) == {self._retry_topic}:
             del self.subscriptions[self._retry_topic]
             gone.append(self._retry_topic)
-        left = [one for one in gone if await self._reader.assign(one, [])]
+        # Between two of them the program may have subscribed again: those queues are read.
+        left = [
+            one
+            for one in gone
+            if one not in self.subscriptions and await self._reader.assign(one, [])
+        ]
         if self.subscriptions:
             self.left(*left)
             await self.instance.heartbeat()

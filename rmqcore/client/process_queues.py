@@ -15,6 +15,7 @@ from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.send_back import with_first_topic
+from rmqcore.errors.arguments import check_ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,13 @@ class HeldLimits:
     span_of_queue : int
         Queue offsets between the lowest message that is not finished and the next pull: what comes again after a crash.
         Source: RocketMQ 5.5.0 consumeConcurrentlyMaxSpan.
+
+    Raises
+    ------
+    ValueError
+        A limit is below 1, `span_of_queue` below 0: no message would be pulled.
+    TypeError
+        A limit is not a whole number.
     """
 
     messages: int = 10_000
@@ -37,6 +45,13 @@ class HeldLimits:
     messages_of_queue: int = 1_000
     size_of_queue: int = 100 << 20
     span_of_queue: int = 2_000
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value, least = getattr(self, name), int(name != "span_of_queue")
+            check_ints(**{name: value})
+            if value < least:
+                raise ValueError(f"{name} is {value}, expected at least {least}")
 
 
 class Held:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rmqcore.errors.foreign_text import shortened
 from rmqcore.errors.stores import StoreError, WithFields
 
@@ -273,6 +275,37 @@ class SendFailedError(WithFields, ClientError):
 
     def __str__(self) -> str:
         return f"topic {self.topic}: {len(self.reasons)} attempts failed: {'; '.join(self.reasons)}"
+
+
+class PartlySentError(ClientError):
+    """Some of several messages are stored, and sending the others failed; the cause is the error of that part.
+
+    Parameters
+    ----------
+    results : tuple of SendResult or None
+        One for each message, in the order of the messages; None: no broker has acknowledged it.
+    failed : tuple of int
+        Positions of the messages of the part that failed. After a lost answer they may be stored nevertheless; those of all
+        other messages without a result were not sent.
+    reason : str
+        The error of that part.
+    """
+
+    code = "PARTLY_SENT"
+    hint = (
+        "send the messages without a result again; those of `failed` may be stored already: "
+        "consumers recognise a copy by its keys"
+    )
+
+    def __init__(self, results: tuple[Any, ...], failed: tuple[int, ...], reason: str) -> None:
+        super().__init__(results, failed, reason)
+        self.results = results
+        self.failed = failed
+        self.reason = reason
+
+    def __str__(self) -> str:
+        stored = sum(one is not None for one in self.results)
+        return f"{stored:,} of {len(self.results):,} messages are stored: {self.reason}"
 
 
 class NotAssignedError(ClientError):

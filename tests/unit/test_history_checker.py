@@ -224,6 +224,19 @@ def test_what_explains_that_a_message_comes_again() -> None:
         assert story.findings() == []
 
 
+def test_a_commit_that_is_answered_just_before_the_broker_is_killed() -> None:
+    """The fault is noted first, then the broker is stopped for a second, then it is killed: an answer was on its way."""
+    story = sound()
+    commit = story.events.pop()
+    story.add(what="fault", name="kill_paused")
+    story.events.append({**commit, "at": story.events[-1]["at"] + 0.5})
+    story.add(what="healed", name="kill_paused", at=story.events[-1]["at"] + 1)
+    story.got("m1", 1)
+    assert story.findings() == []
+    story.events[-2]["at"] = commit["at"]
+    assert story.kinds() == {"again"}
+
+
 def test_what_does_not_explain_it() -> None:
     for event in (
         {"what": "member", "group": "others", "queues": []},

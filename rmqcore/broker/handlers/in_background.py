@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from rmqcore.broker.call import Call, answer_later, error_response
 from rmqcore.broker.worker import Worker, WorkerBusyError
@@ -43,13 +43,17 @@ def with_parsed_body(
     if len(body) <= LONG_BODY_BYTES:
         return go_on(call, parse(name, body))
 
-    def then(done: Future[_T]) -> None:
+    def work() -> _T | None:
+        # The clients of a crowd that left would keep the thread busy for seconds.
+        return None if call.channel.closed else parse(name, body)
+
+    def then(done: Future[_T | None]) -> None:
         if not call.channel.closed:
-            answer_later(call, lambda: go_on(call, done.result()))
+            answer_later(call, lambda: go_on(call, cast("_T", done.result())))
         call.channel.release()
 
     try:
-        call.broker.parser.run(partial(parse, name, body), then)
+        call.broker.parser.run(work, then, body_bytes=len(body))
     except WorkerBusyError as error:
         return call.respond(ResponseCode.SYSTEM_BUSY, str(error))
     call.channel.hold()

@@ -32,6 +32,9 @@ _READ_BEHIND_BYTES = 32 << 10
 """Bytes that one read takes of a connection whose requests waited for their turn: they lie in memory until the next one."""
 READ_S = SLICE_S / 4
 """What a connection that waited for its turn is charged for its next read: so many of them are read in one turn."""
+SHORT_READ_BYTES = 4 << 10
+SHORT_READ_S = SLICE_S / 10
+"""What a read of at most that many bytes is charged for at most: what it takes beyond that, it waits for other threads."""
 MOST_UNSENT = 1 << 20
 """Bytes of answers that a peer has not taken, above which nothing more is read of it."""
 MOST_UNANSWERED = 10_000
@@ -128,6 +131,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._held = self._kept = 0
         self._turns = connections.turns
         self._clock = connections.turns.clock
+        self._cpu_clock = connections.turns.cpu_clock
         self.used_s = 0.0
         self._batch: list[bytes] | None = None
         self._batch_bytes = 0
@@ -187,7 +191,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:  # noqa: ARG002
         """Return the buffer that the next bytes are read into."""
-        if self._is_behind:
+        if self._is_behind or self._turns.are_over:
+            self._is_behind = True  # what comes now waits for its turn
             return memoryview(self._connections.read_buffer)[:_READ_BEHIND_BYTES]
         return self._connections.read_buffer
 
@@ -212,7 +217,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             # The kernel may have more, and uvloop would read on, 32 times in a row. Of frames that come in many reads few are
             # read in a turn: for each read the loop may wait for a thread that parses.
             self._waits_turn = True
-            self._turns.wait(self)
+            self._turns.wait(self, self._decoder.pending)
             self._read_or_wait()
         if (
             self._decoder.pending
@@ -237,7 +242,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_behind = True
         if not self._waits_turn:
             self._waits_turn = True
-            self._turns.wait(self)
+            self._turns.wait(self, self._decoder.pending)
         self.note_buffered()
         self._read_or_wait()
 
@@ -288,8 +293,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def closed(self) -> bool:
-        """Nothing that is sent arrives any more."""
-        return self._transport is None or self._transport.is_closing()
+        """Nothing that is sent arrives any more. The thread that parses may ask too."""
+        transport = self._transport
+        return transport is None or transport.is_closing()
 
     def send(self, command: RemotingCommand) -> None:
         """Send a command; see `Channel.send`."""
@@ -360,9 +366,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Answer the requests that are whole with `nbytes` of the read buffer: for one slice, while the peer takes answers."""
         self._batch = []
         requests_left = False
+        used_s = None
         try:
             if not self._all_quick(nbytes):
+                begun_s = self._cpu_clock()
                 requests_left = self._answer_all(now + SLICE_S)
+                used_s = self._cpu_clock() - begun_s
+            elif nbytes <= SHORT_READ_BYTES:
+                used_s = SHORT_READ_S
         except ProtocolError as error:
             _LOG.warning("%s: %s; the connection is closed", self.peer, error)
             self._flush()
@@ -379,7 +390,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._last_bytes - now
         )  # quick answers set it; all others end with a look at the clock
         if took > NOT_CHARGED_S:
-            self._turns.charge(self, took)
+            self._turns.charge(self, took, used_s)
         if requests_left:
             self._wait_turn()
             return

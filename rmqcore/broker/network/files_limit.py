@@ -13,7 +13,7 @@ from rmqcore.errors import is_no_descriptor
 OTHER_FILES = 128
 """Descriptors beside connections and queue files: log, index, checkpoint, config, locks, ports, name servers, the loop."""
 COMING = 100
-"""Sockets that may wait at a port, which the loop accepts before it closes those that are too many."""
+"""Connections of a port that one step of the loop accepts, 0.1 ms each; those that are too many are closed in the next."""
 LEAST_CONNECTIONS = 8
 SAY_AGAIN_S = 60.0
 _LOG = logging.getLogger("rmqcore.broker")
@@ -58,9 +58,9 @@ def allowed_connections(ports: int, wanted: int) -> int:
 
 
 class LoopErrors:
-    """The exception handler of a loop: connections that cannot be accepted for want of a descriptor get a line a minute.
+    """The exception handler of a loop: connections that cannot be accepted for want of a descriptor get one line per minute.
 
-    asyncio tries again each second, and logs each try with its traceback; uvloop says nothing.
+    `Listener` tries again each second, and reports each failure.
     """
 
     def __init__(self) -> None:

@@ -21,9 +21,10 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Asker
 from rmqcore.broker.long_work import SWITCH_INTERVAL_S
 from rmqcore.broker.network.connection import ClientConnection, Connections
-from rmqcore.broker.network.files_limit import COMING, LoopErrors, allowed_connections
+from rmqcore.broker.network.files_limit import LoopErrors, allowed_connections
 from rmqcore.broker.network.ha_master import HaMaster
 from rmqcore.broker.network.ha_slave import HaSlave
+from rmqcore.broker.network.listener import Listener
 from rmqcore.broker.network.name_server_link import host_port
 from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.quick_pulls import QuickPulls
@@ -315,10 +316,8 @@ async def _start(
         name_server = NameServer(bounds=bounds)
         asking = _name_connections(name_server, broker, ports)
         namesrv_address = host_port(ports.host, bound.namesrv.getsockname()[1])
-        await _listen(bound.namesrv, asking, broker, stack)
-    ha_master = (
-        None if bound.ha is None else await _listen_ha(bound.ha, bound.host, broker, ports, stack)
-    )
+        _listen(bound.namesrv, asking, broker, stack)
+    ha_master = None if bound.ha is None else _listen_ha(bound.ha, bound.host, broker, ports, stack)
     registration = Registration(broker, name_server, ports.namesrvs)
     await registration.start()
     connections = Connections(
@@ -332,9 +331,9 @@ async def _start(
         settings.max_buffered_bytes,
     )
     broker.start()
-    await _listen(bound.broker, connections, broker, stack)
+    _listen(bound.broker, connections, broker, stack)
     if bound.vip is not None:
-        await _listen(bound.vip, connections, broker, stack)
+        _listen(bound.vip, connections, broker, stack)
     ha_slave = None
     if store.config.is_slave:
         ha_slave = HaSlave(
@@ -351,14 +350,14 @@ async def _start(
     return Running(ready, broker, connections, asking, ha_master, ha_slave)
 
 
-async def _listen_ha(
+def _listen_ha(
     bound: socket.socket, host: str, broker: Broker, ports: Ports, stack: AsyncExitStack
 ) -> HaMaster:
     """Listen for slaves; at the end they get what is appended, before their connections are closed."""
     ha_master = HaMaster(broker, ports.may_connect, ports.max_connections, broker.store.replicated)
     broker.replication.ha_address = host_port(host, bound.getsockname()[1])
     broker.replication.slaves = ha_master.slaves
-    server = await _accept(bound, ha_master)
+    server = _accept(bound, ha_master)
 
     async def end() -> None:
         server.close()
@@ -394,27 +393,21 @@ def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> 
     )
 
 
-async def _listen(
+def _listen(
     bound: socket.socket, connections: Connections, broker: Broker, stack: AsyncExitStack
 ) -> None:
-    server = await _accept(bound, connections)
+    server = _accept(bound, connections)
     broker.every(CHECK_IDLE_MS, connections.close_idle)
     stack.push_async_callback(_end, server, connections, broker)
 
 
-async def _accept(
-    bound: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]
-) -> asyncio.Server:
+def _accept(bound: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> Listener:
     """Let peers connect to a port; each gets a protocol of its own."""
-    # asyncio accepts that many sockets at once, and after EMFILE goes on with the rest: each failure sets a timer that tries them
-    # all again. So one at a time; the queue of the port is another matter.
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # see _keep
-    server = await asyncio.get_running_loop().create_server(protocol, sock=bound, backlog=1)
-    bound.listen(COMING)
-    return server
+    return Listener(bound, protocol)
 
 
-async def _end(server: asyncio.Server, connections: Connections, broker: Broker) -> None:
+async def _end(server: Listener, connections: Connections, broker: Broker) -> None:
     """Accept no more requests, answer those whose messages are appended or wait for their topic, and close the connections."""
     server.close()
     for connection in connections.open:

@@ -1,8 +1,9 @@
 """Whose requests are answered next where more have come than the loop answers at once.
 
-A connection is answered for `SLICE_S` at a time. Connections with requests left wait here, and the one that has used the least of
-the loop's time comes first (start-time fair queueing). After `TURN_S` the loop looks at its sockets again. A request of a quiet
-connection therefore waits for two turns at most, however many neighbours send without a pause.
+A connection is answered for `SLICE_S` at a time. Connections with requests left wait here, and the first one is the one that will
+have used the least of the loop's time after its slice (fair queueing by finish times): of 300 that have just connected, the one
+with a single short request. After `TURN_S` the loop looks at its sockets again. A request of a quiet connection therefore waits
+for two turns at most, however many neighbours send without a pause.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ SLICE_S = 0.001
 """Seconds for which one connection is answered without a pause."""
 TURN_S = 0.005
 """Seconds for which requests are answered before the loop looks at its sockets again."""
+SLICE_BYTES = 32 << 10
+"""Bytes of requests that are expected to fill a slice; those of sends take less time, those of pulls more."""
 NOT_CHARGED_S = 20e-6
 """A read that takes less is not noted: one plain send."""
 
@@ -41,6 +44,8 @@ class Turns:
         As that of the event loop, which is the default.
     clock : callable
         Seconds, monotonic.
+    cpu_clock : callable
+        Seconds of CPU time of the loop's thread: what a connection uses, without waits for threads that hold the GIL.
 
     Attributes
     ----------
@@ -52,10 +57,12 @@ class Turns:
         self,
         call_soon: Callable[[Callable[[], object]], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._call_soon = call_soon
         self.clock = clock
-        self._waiting: list[tuple[float, int, Served]] = []
+        self.cpu_clock = cpu_clock
+        self._waiting: list[tuple[float, int, float, Served]] = []
         self._numbers = count()
         self._virtual_s = 0.0
         self._spent_s = 0.0
@@ -65,18 +72,36 @@ class Turns:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def charge(self, connection: Served, seconds: float) -> None:
-        """Note for how long a connection was answered."""
+    def charge(self, connection: Served, seconds: float, used_s: float | None = None) -> None:
+        """Note for how long a connection was answered.
+
+        Parameters
+        ----------
+        connection : Served
+        seconds : float
+            How much of the turn is over.
+        used_s : float, optional
+            What the connection itself used of it, without waits for other threads; all of it by default.
+        """
         self._spent_s += seconds
-        connection.used_s = max(connection.used_s, self._virtual_s) + seconds
+        used_s = seconds if used_s is None else min(seconds, used_s)
+        connection.used_s = max(connection.used_s, self._virtual_s) + used_s
         if self._spent_s >= TURN_S:  # it may be of several turns: the next one begins at zero
             self.are_over = True
             self._ask()
 
-    def wait(self, connection: Served) -> None:
-        """Call `take_turn` of a connection when its turn comes. It must not wait already."""
-        due_s = max(connection.used_s, self._virtual_s)
-        heapq.heappush(self._waiting, (due_s, next(self._numbers), connection))
+    def wait(self, connection: Served, pending: int) -> None:
+        """Call `take_turn` of a connection when its turn comes. It must not wait already.
+
+        Parameters
+        ----------
+        connection : Served
+        pending : int
+            Bytes that wait to be answered, from which the length of its slice is estimated.
+        """
+        start_s = max(connection.used_s, self._virtual_s)
+        finish_s = start_s + SLICE_S * min(pending, SLICE_BYTES) / SLICE_BYTES
+        heapq.heappush(self._waiting, (finish_s, next(self._numbers), start_s, connection))
         self._ask()
 
     def _begin(self) -> None:
@@ -96,7 +121,8 @@ class Turns:
         try:
             while self._waiting and most and not self.are_over:
                 most -= 1
-                self._virtual_s, _, connection = heapq.heappop(self._waiting)
+                _, _, start_s, connection = heapq.heappop(self._waiting)
+                self._virtual_s = max(self._virtual_s, start_s)
                 connection.take_turn()
         finally:  # the loop logs what one of them raises; the others wait still
             self._begin()

@@ -85,6 +85,16 @@ class ConsumerGroupInfo:
         self.clients[client.channel] = client
         return known is None
 
+    def has_all(self, wanted: Iterable[SubscriptionData]) -> bool:
+        """Return True if a heartbeat with these subscriptions changes none: nearly every one is as the one before."""
+        known, listed = self.subscriptions, set()
+        for one in wanted:
+            before = known.get(one.topic)
+            if before is None or one.sub_version > before.sub_version:
+                return False
+            listed.add(one.topic)
+        return len(listed) == len(known)
+
     def update_subscriptions(self, wanted: Iterable[SubscriptionData]) -> bool:
         """Store the subscriptions of a heartbeat; returns whether the topics have changed.
 
@@ -171,9 +181,12 @@ class Consumers:
         ClientMemoryError
             The member or what it subscribes to does not fit into the broker's memory for clients; nothing is noted.
         """
-        self._make_room(consumer, client, without_sub=without_sub)
         info = self._groups.get(consumer.group_name)
+        is_kept = without_sub or (info is not None and info.has_all(consumer.subscriptions))
+        self._make_room(consumer, client, without_sub=is_kept)
+        info = self._groups.get(consumer.group_name)  # its members may have left for the room
         if info is None:
+            is_kept = without_sub
             info = self._groups[consumer.group_name] = ConsumerGroupInfo(
                 consumer.group_name,
                 consumer.consume_type,
@@ -186,7 +199,7 @@ class Consumers:
         self._memory.add(client.channel, client.memory_bytes - kept)
         if not without_sub:
             changed |= info.update_subscriptions(consumer.subscriptions)
-        if not without_sub or info.owner is None:
+        if not is_kept or info.owner is None:
             self._own(
                 info, client.channel, _group_bytes(info.group_name, info.subscriptions.values())
             )

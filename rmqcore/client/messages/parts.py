@@ -8,6 +8,7 @@ from dataclasses import replace
 from rmqcore.client.messages.send_result import SendResult
 from rmqcore.client.messages.validators import check_properties
 from rmqcore.codec.message import Message
+from rmqcore.remoting.names import RETRY_PREFIX
 
 _OVERHEAD = 200
 """Bytes that a message takes in a batch beside its body and its own properties, at most."""
@@ -57,6 +58,8 @@ def _size(message: Message) -> int:
 
 
 def _fits_a_batch(message: Message) -> bool:
+    if message.topic.startswith(RETRY_PREFIX):
+        return False
     try:
         check_properties(message.properties, in_batch=True)
     except ValueError:

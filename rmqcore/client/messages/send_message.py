@@ -125,6 +125,19 @@ class Outgoing:
         )
 
 
+def check_message(message: Message, *, max_message_size: int) -> None:
+    """Refuse a message that no broker accepts from a client.
+
+    Raises
+    ------
+    ValueError
+        Its topic, body or properties are invalid.
+    """
+    check_topic_for_send(message.topic)
+    check_body(len(bytes(message.body)), max_message_size)
+    check_properties(message.properties, in_batch=False)
+
+
 def one_message(
     message: Message, ids: UniqueIds, *, max_message_size: int, compress_over: int
 ) -> Outgoing:
@@ -146,10 +159,8 @@ def one_message(
     ValueError
         No broker takes it.
     """
+    check_message(message, max_message_size=max_message_size)
     body = bytes(message.body)
-    check_topic_for_send(message.topic)
-    check_body(len(body), max_message_size)
-    check_properties(message.properties, in_batch=False)
     properties, msg_id = _with_id(message.properties, ids)
     sys_flag = 0
     if len(body) >= compress_over:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from support.history.record import Event
@@ -237,15 +238,16 @@ def queue_order(events: Iterable[Event], ordered: set[str]) -> Iterator[Finding]
 def after_commit(events: Sequence[Event]) -> Iterator[Finding]:
     """Look for messages that came again to a group although a commit covers them.
 
-    A kill may take a young commit away. Where a group has several members, one of them may still hold what the other has
-    committed when a queue goes from one to the other; a group of one has no such excuse, also when its member comes anew.
+    A kill may take a young commit away: at some moment between the start of that fault and its end. Where a group has several
+    members, one of them may still hold what the other has committed when a queue goes from one to the other; a group of one has
+    no such excuse, also when its member comes anew.
     """
     members: dict[str, set[str]] = defaultdict(set)
     for event in events:
         if event["what"] in ("got", "member"):
             members[event["group"]].add(event["who"])
     moved: dict[str, list[float]] = defaultdict(list)
-    kills: list[float] = []
+    kills: list[Kill] = []
     pending: dict[str, Event] = {}
     covered: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     for event in events:
@@ -254,7 +256,9 @@ def after_commit(events: Sequence[Event]) -> Iterator[Finding]:
             if len(members[event["group"]]) > 1:
                 moved[event["group"]].append(event["at"])
         elif is_kill(event):
-            kills.append(event["at"])
+            kills.append(Kill(event["at"]))
+        elif what == "healed" and kills and is_kill(event | {"what": "fault"}):
+            kills[-1].ended = event["at"]
         elif what == "commit":
             pending[event["who"]] = event
         elif what == "committed" and (asked := pending.pop(event["who"], None)) and event["ok"]:
@@ -267,8 +271,20 @@ def after_commit(events: Sequence[Event]) -> Iterator[Finding]:
             at = first_cover(covered[event["group"], queue], event["queue_offset"])
             if at is None or is_between(moved[event["group"]], at, event["at"]):
                 continue
-            if not is_between(kills, at, at + UNSAVED_S):
+            if not any(one.took_away(at) for one in kills):
                 yield Finding("again", f"{event} came again, a commit at {at:.3f} covers it")
+
+
+@dataclass
+class Kill:
+    """A kill of the broker: it was stopped for a moment before, and started again within this time."""
+
+    began: float
+    ended: float = float("inf")
+
+    def took_away(self, committed: float) -> bool:
+        """Say whether a commit of some moment may have been lost."""
+        return self.began <= committed + UNSAVED_S and committed <= self.ended
 
 
 def is_kill(event: Event) -> bool:

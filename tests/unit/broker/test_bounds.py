@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,13 @@ from support.eventually import eventually
 from support.served_broker import ServedBroker
 
 from rmqcore.broker.channel import Channel
-from rmqcore.broker.handlers import in_background, pull_checks
+from rmqcore.broker.handlers import clients, in_background, pull_checks
 from rmqcore.broker.requests import handle
 from rmqcore.broker.state.client_memory import ClientMemory, ClientMemoryError
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.producers import Producers
 from rmqcore.broker.state.queue_locks import LOCK_MAX_LIVE_TIME_MS, QueueLocks
+from rmqcore.broker.worker import MOST_WAITING
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData, parse_heartbeat
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.bodies.queue_locks import LockBatch, MessageQueue, encode_lock_batch
@@ -94,6 +96,42 @@ def test_a_long_heartbeat_is_parsed_in_another_thread(
     eventually(answered)
     assert served.channel.sent[0].code == ResponseCode.SUCCESS
     assert served.broker.producers.channels("p") == [served.channel]
+
+
+def test_long_heartbeats_of_many_clients_wait_for_the_thread(
+    served: ServedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The 65th was refused, and its client sent it again at once; its connection is not read while it waits."""
+    monkeypatch.setattr(in_background, "LONG_BODY_BYTES", 100)
+    go_on = threading.Event()
+    served.broker.parser.run(go_on.wait, lambda _: None)
+    body = encode_json({"clientID": "c" * 100})
+    channels = [FakeChannel() for _ in range(2 * MOST_WAITING)]
+    try:
+        for channel in channels:
+            request = RemotingCommand(RequestCode.HEART_BEAT, body=body)
+            assert handle(served.broker, request, channel) is None
+    finally:
+        go_on.set()
+    served.loop.run_until(lambda: all(channel.sent for channel in channels))
+    assert {channel.sent[0].code for channel in channels} == {ResponseCode.SUCCESS}
+
+
+def test_a_long_heartbeat_of_a_client_that_left_is_not_parsed(
+    served: ServedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[bytes] = []
+    monkeypatch.setattr(in_background, "LONG_BODY_BYTES", 100)
+    monkeypatch.setattr(clients, "parse_heartbeat", lambda _, body: parsed.append(body))
+    go_on = threading.Event()
+    served.broker.parser.run(go_on.wait, lambda _: None)
+    request = RemotingCommand(RequestCode.HEART_BEAT, body=bytes(200))
+    assert handle(served.broker, request, served.channel) is None
+    served.channel.close()
+    go_on.set()
+    served.loop.run_until(lambda: not served.broker.parser.waiting)
+    assert not parsed
+    assert not served.channel.sent
 
 
 def test_groups_have_a_bound(served: ServedBroker) -> None:

@@ -7,6 +7,7 @@ of another connection, whose sends took 15 seconds.
 from __future__ import annotations
 
 import itertools
+from typing import cast
 
 import pytest
 from support.fake_peer import Clock, Peer, Steps
@@ -15,6 +16,7 @@ from rmqcore.broker.channel import Asker
 from rmqcore.broker.network import connection as connection_module
 from rmqcore.broker.network.connection import READ_S, Connections
 from rmqcore.broker.network.turns import SLICE_S, TURN_S, Turns
+from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.header import encode_command
@@ -26,29 +28,30 @@ FLOOD = 500
 class Crowd:
     """Connections of one port whose requests cost time by a clock of the test."""
 
-    def __init__(self, peers: int) -> None:
-        self.clock, self.steps = Clock(), Steps()
-        self.cost_s = COST_S
+    def __init__(self, peers: int, quick_pulls: QuickPulls | None = None) -> None:
+        self.clock, self.cpu_clock, self.steps = Clock(), Clock(), Steps()
+        self.cost_s, self.waits_s = COST_S, 0.0
         self.order: list[Asker] = []
         self.connections = Connections(
             self._answer,
             lambda channel: None,
             lambda host: True,
             peers,
-            turns=Turns(self.steps, self.clock),
+            quick_pulls=quick_pulls,
+            turns=Turns(self.steps, self.clock, self.cpu_clock),
         )
         self.peers = [Peer(self._answer, connections=self.connections) for _ in range(peers)]
 
     def _answer(self, request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
-        self.clock.now += self.cost_s
+        self.cpu_clock.now += self.cost_s
+        self.clock.now += self.cost_s + self.waits_s
         self.order.append(channel)
         return None if request.is_oneway else request.response()
 
     def reads(self, peer: Peer, data: bytes) -> None:
-        """Bring one read, and let no turn pass."""
-        room = peer.connection.get_buffer(-1)
-        assert len(data) <= len(room)
-        room[: len(data)] = data
+        """Bring one read, which may be longer than the connection asks for, and let no turn pass."""
+        peer.connection.get_buffer(-1)
+        self.connections.read_buffer[: len(data)] = data
         peer.connection.buffer_updated(len(data))
 
     def passes_turns(self) -> None:
@@ -87,6 +90,34 @@ def test_a_request_waits_for_two_turns_at_most(neighbours: int, flag: int) -> No
     assert [answer.opaque for answer in flooding[0].answers()] == (
         [] if flag else list(range(FLOOD))
     )
+
+
+def test_a_single_request_comes_before_those_of_others_that_are_as_new() -> None:
+    """300 connected and asked for 1,000 pulls each; the next one, who sent one message, came behind a slice of each: a second."""
+    crowd = Crowd(301)
+    *flooding, victim = crowd.peers
+    for peer in flooding:
+        crowd.reads(peer, requests(FLOOD))
+    crowd.reads(victim, requests(1))
+    before = len(crowd.order)
+    crowd.steps.step()
+    assert crowd.order[before] is victim.connection
+
+
+def test_short_requests_without_an_end_do_not_stop_the_others() -> None:
+    crowd = Crowd(3)
+    flooding, *short = crowd.peers
+    crowd.reads(flooding, requests(FLOOD))
+    for _ in range(2000):
+        for peer in short:
+            if peer.transport.is_read:
+                crowd.reads(peer, requests(20))
+        crowd.steps.step()
+        if flooding.transport.is_read:
+            break
+    answered = [channel for channel in crowd.order if channel is flooding.connection]
+    assert len(answered) == FLOOD
+    assert len(crowd.order) <= 3 * FLOOD + 200, "it had its third of the time"
 
 
 def test_neighbours_share_the_time_evenly() -> None:
@@ -176,6 +207,50 @@ def test_little_is_read_of_a_connection_that_is_behind() -> None:
     crowd.passes_turns()
     crowd.reads(peer, requests(1))
     assert len(peer.connection.get_buffer(-1)) == connection_module._READ_BYTES
+
+
+def test_waits_for_other_threads_are_charged_to_no_connection() -> None:
+    """A send that waited 8 ms for a thread that parses came behind 30 reads of each of 300 neighbours: 6 seconds."""
+    crowd = Crowd(1)
+    (victim,) = crowd.peers
+    crowd.waits_s = 8 * SLICE_S
+    crowd.reads(victim, requests(1))
+    assert victim.connection.used_s == pytest.approx(COST_S)
+    assert crowd.connections.turns.are_over, "the time is gone for all that"
+
+
+def test_a_short_read_without_a_handler_is_charged_for_little() -> None:
+    """A look at the CPU's clock costs as much as a quick send: what short reads took is bounded instead."""
+
+    class Pulls:
+        def feed(
+            self, _buffer: bytearray, _begin: int, end: int, _peer: str, _room: int
+        ) -> tuple[int, list[bytes]]:
+            crowd.clock.now += 8 * SLICE_S
+            return end, [b"answer"]
+
+    crowd = Crowd(2, cast("QuickPulls", Pulls()))
+    short, long = crowd.peers
+    crowd.reads(short, bytes(connection_module.SHORT_READ_BYTES))
+    crowd.passes_turns()
+    crowd.reads(long, bytes(connection_module.SHORT_READ_BYTES + 1))
+    assert short.connection.used_s == pytest.approx(connection_module.SHORT_READ_S)
+    assert long.connection.used_s == pytest.approx(8 * SLICE_S)
+
+
+def test_little_is_read_once_the_turn_is_over() -> None:
+    """300 that had just connected and sent: 75 MB were read and copied before the first request of another one was seen."""
+    crowd = Crowd(2)
+    first, second = crowd.peers
+    crowd.reads(first, requests(FLOOD))
+    crowd.waits_s = TURN_S
+    crowd.reads(second, requests(1))
+    assert crowd.connections.turns.are_over
+    assert len(second.connection.get_buffer(-1)) == connection_module._READ_BEHIND_BYTES
+    crowd.reads(second, requests(FLOOD)[: connection_module._READ_BEHIND_BYTES])
+    assert not second.transport.is_read
+    crowd.passes_turns()
+    assert second.transport.is_read
 
 
 def test_a_connection_that_ends_while_it_waits_is_answered_no_more() -> None:

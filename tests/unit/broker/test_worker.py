@@ -13,7 +13,7 @@ from support.broker import FakeLoop
 
 from rmqcore.broker.long_work import uncollected
 from rmqcore.broker.thens import call_each
-from rmqcore.broker.worker import MOST_WAITING, Worker, WorkerBusyError
+from rmqcore.broker.worker import MOST_WAITING, MOST_WAITING_BYTES, Worker, WorkerBusyError
 
 
 @pytest.fixture
@@ -62,6 +62,24 @@ def test_so_much_may_wait_and_no_more(loop: FakeLoop, worker: Worker) -> None:
     loop.run_until(lambda: len(told) == MOST_WAITING)
     worker.run(go_on.wait, told.append)
     loop.run_until(lambda: len(told) == MOST_WAITING + 1)
+
+
+def test_bodies_have_a_bound_in_bytes(loop: FakeLoop, worker: Worker) -> None:
+    """Of 300 clients with long heartbeats most were refused, and each sent its 150 KB again at once."""
+    told: list[Any] = []
+    go_on = threading.Event()
+    body = MOST_WAITING_BYTES // (2 * MOST_WAITING)
+    try:
+        for _ in range(2 * MOST_WAITING):
+            worker.run(go_on.wait, told.append, body_bytes=body)
+        with pytest.raises(WorkerBusyError, match=r"67,108,864 bytes of requests are already"):
+            worker.run(go_on.wait, told.append, body_bytes=1)
+        worker.run(go_on.wait, told.append)  # work without a body has its own bound
+    finally:
+        go_on.set()
+    loop.run_until(lambda: len(told) == 2 * MOST_WAITING + 1)
+    worker.run(go_on.wait, told.append, body_bytes=MOST_WAITING_BYTES)
+    loop.run_until(lambda: not worker.waiting)
 
 
 def test_one_that_raises_keeps_nobody_from_being_told(caplog: pytest.LogCaptureFixture) -> None:

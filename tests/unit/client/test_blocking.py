@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,8 +13,12 @@ import pytest
 from support.eventually import eventually
 from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster
 
-from rmqcore.client import Producer, PullConsumer, ReceivedMessage
-from rmqcore.errors import ClientClosedError, NoRouteError
+from rmqcore.client import Admin, Producer, PullConsumer, ReceivedMessage
+from rmqcore.client.instance import CLOSE_SECONDS
+from rmqcore.codec.message import Message
+from rmqcore.errors import ClientClosedError, NoRouteError, PartlySentError
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import RemotingCommand
 
 MOST_SECONDS = 60.0
 
@@ -55,6 +60,34 @@ def test_errors_reach_the_caller(broker: FakeBroker, cluster: FakeCluster) -> No
         with pytest.raises(ValueError, match="0 bytes"):
             producer.send("T", b"")
         producer.send("T", b"x")
+
+
+def test_what_is_stored_reaches_the_caller_with_the_error(broker: FakeBroker) -> None:
+    def refuse_the_late(request: RemotingCommand) -> RemotingCommand:
+        return request.response(13, "because")
+
+    broker.hooks[RequestCode.SEND_MESSAGE_V2] = refuse_the_late
+    late = Message("T", b"late", properties={"DELAY": "1"})
+    with Producer(NAMESRV) as producer:
+        with pytest.raises(PartlySentError, match="13 MESSAGE_ILLEGAL: because") as found:
+            producer.send_messages(iter([Message("T", b"a"), Message("T", b"b"), late]))
+        first, second, third = found.value.results
+        assert (second.queue_offset - first.queue_offset, third) == (1, None)
+        assert found.value.failed == (2,)
+
+
+def test_a_close_takes_no_longer_than_its_timeout(broker: FakeBroker) -> None:
+    """A producer's had no argument, and a broker that hung cost it a second."""
+    producer, admin = Producer(NAMESRV), Admin(NAMESRV)
+    producer.send("T", b"x")
+    admin.topic_queues("T")
+    broker.silent.add(RequestCode.UNREGISTER_CLIENT)
+    begin = time.monotonic()
+    producer.close(timeout=0.0)
+    admin.close(timeout=0.0)
+    assert time.monotonic() - begin < CLOSE_SECONDS
+    producer.close(timeout=0.0)
+    assert threads() == set()
 
 
 def test_several_threads_share_a_producer(broker: FakeBroker) -> None:

@@ -150,6 +150,36 @@ def test_a_hung_broker_costs_a_consumer_what_its_call_was_allowed(
     run(work())
 
 
+@pytest.mark.parametrize("kind", [AsyncProducer, AsyncAdmin])
+@pytest.mark.parametrize("seconds", [0.0, 0.25, 5.0])
+def test_a_hung_broker_costs_a_producer_or_admin_what_its_close_was_allowed(
+    broker: FakeBroker, kind: Any, seconds: float
+) -> None:
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        client = kind(NAMESRV)
+        if kind is AsyncProducer:
+            await client.send("T", b"x")
+            broker.hear = deaf  # type: ignore[method-assign]
+            sending = asyncio.create_task(client.send("T", b"y"))
+            await asyncio.sleep(0.1)
+        else:
+            await client.topic_queues("T")
+            broker.hear = deaf  # type: ignore[method-assign]
+            sending = asyncio.create_task(client.message_by_id("T", "0" * 32))
+            await asyncio.sleep(0.1)
+        begin = loop.time()
+        await client.close(timeout=seconds)
+        assert loop.time() - begin <= min(seconds, 1.0) + 0.001
+        assert not broker.pipes
+        with pytest.raises(ClientError):
+            await sending
+        assert loop.time() - begin <= min(seconds, 1.0) + 0.1, "a call in progress ends with it"
+        await client.close(timeout=seconds)
+
+    run(work())
+
+
 def test_a_one_way_send_takes_no_longer_than_its_timeout(
     cluster: FakeCluster, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

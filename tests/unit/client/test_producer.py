@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 
 import pytest
 from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, run
@@ -17,11 +18,13 @@ from rmqcore.errors import (
     ClientError,
     NoRouteError,
     NotReachedError,
+    PartlySentError,
     RefusedError,
     SendFailedError,
 )
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import parse_fields
 
 SEND, ROUTE, BEAT = 310, 105, 34
 
@@ -384,6 +387,103 @@ def test_messages_of_several_topics(cluster: FakeCluster) -> None:
         assert [len(decode(one).decompress()) for one in broker.queues["T", 0][4:]] == sizes
 
     run(work())
+
+
+def three_parts() -> list[Message]:
+    """Two messages in a batch, two in another one, and one that is sent alone."""
+    late = Message("V", b"late", properties={"DELAY": "1"})
+    return [
+        Message("T", b"t0"),
+        Message("U", b"u0"),
+        Message("T", b"t1"),
+        late,
+        Message("U", b"u1"),
+    ]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_what_is_stored_is_named_where_a_later_part_fails(
+    cluster: FakeCluster, hangs: bool
+) -> None:
+    """Nothing said which messages were stored: a program sent all of them again, or none."""
+    broker = cluster.broker("b-a", "192.0.2.1:10911", T=1, U=1, V=1)
+
+    def refuse_u(request: RemotingCommand) -> RemotingCommand | None:
+        if parse_fields(RequestCode.SEND_BATCH_MESSAGE, request.ext_fields).text("topic") != "U":
+            return broker._send(request)
+        return None if hangs else request.response(13, "too long")
+
+    broker.hooks[RequestCode.SEND_BATCH_MESSAGE] = refuse_u
+
+    async def work() -> None:
+        async with producer() as sender:
+            with pytest.raises(PartlySentError, match=r"^2 of 5 messages are stored: ") as found:
+                await sender.send_messages(three_parts())
+        error = found.value
+        assert error.failed == (1, 4)
+        assert isinstance(error.__cause__, AnswerTimeoutError if hangs else RefusedError)
+        assert str(error.__cause__) in str(error)
+        first, *none, last = (error.results[at] for at in (0, 1, 3, 4, 2))
+        assert (first.queue_offset, last.queue_offset) == (0, 1)
+        assert none == [None, None, None]
+        again = pickle.loads(pickle.dumps(error))
+        assert (again.results, again.failed, str(again)) == (
+            error.results,
+            error.failed,
+            str(error),
+        )
+
+    run(work())
+    assert not broker.queues["V", 0], "nothing is sent behind a failure"
+
+
+def test_the_first_part_that_fails_is_an_error_as_of_send(cluster: FakeCluster) -> None:
+    broker = cluster.broker("b-a", "192.0.2.1:10911", T=1, U=1, V=1)
+    broker.hooks[RequestCode.SEND_BATCH_MESSAGE] = lambda request: request.response(13, "too long")
+
+    async def work() -> None:
+        async with producer() as sender:
+            with pytest.raises(RefusedError):
+                await sender.send_messages(three_parts())
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Message("V", b""),
+        Message("V", bytes((4 << 20) + 1)),
+        Message("V", b"x", properties={"TRAN_MSG": "true"}),
+    ],
+)
+def test_nothing_is_sent_where_no_broker_would_accept_one_of_them(
+    cluster: FakeCluster, bad: Message
+) -> None:
+    broker = cluster.broker("b-a", "192.0.2.1:10911", T=1, U=1, V=1)
+
+    async def work() -> None:
+        async with producer() as sender:
+            with pytest.raises(ValueError, match=r"expected 1 to|transactions"):
+                await sender.send_messages([*three_parts(), bad])
+
+    run(work())
+    assert not broker.queues["T", 0]
+
+
+def test_messages_for_a_retry_topic_go_alone(cluster: FakeCluster) -> None:
+    """Two of them were made a batch, which was refused."""
+    broker = cluster.broker("b-a", "192.0.2.1:10911", **{"%RETRY%g": 1})
+
+    async def work() -> None:
+        async with producer() as sender:
+            done = await sender.send_messages(
+                [Message("%RETRY%g", b"1"), Message("%RETRY%g", b"2")]
+            )
+            assert [one.queue_offset for one in done] == [0, 1]
+
+    run(work())
+    assert len(broker.queues["%RETRY%g", 0]) == 2
 
 
 def test_a_batch_goes_to_one_queue(cluster: FakeCluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from support.push_broker import SEND_BACK, bodies, push_broker, refuse
 
 from rmqcore.client import AsyncPushConsumer, ConsumeStatus, HeldLimits, ReceivedMessage
 from rmqcore.errors import ClientClosedError, ClientError
+from rmqcore.remoting.codes import RequestCode
 
 PULL, COMMIT = 361, 15
 DLQ = "%DLQ%g"
@@ -318,10 +320,45 @@ def test_close_cancels_handlers_that_take_longer_than_its_time(broker: FakeBroke
         await asyncio.sleep(1)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await member.close(timeout=3)
-        assert 3 <= loop.time() - began < 5
+        await member.close(timeout=5)
+        assert 3 <= loop.time() - began < 3.1
         await task
         assert offsets(broker)[0] == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("orderly", [False, True])
+def test_close_ends_in_its_time_with_handlers_that_do_not(
+    broker: FakeBroker, seconds: float, hangs: bool, orderly: bool
+) -> None:
+    """It took two seconds more: one for the cancelled handlers, one for the commit."""
+    put(broker, 2)
+
+    async def work() -> None:
+        may_end = asyncio.Event()
+
+        async def stubborn(message: ReceivedMessage) -> None:
+            while message.body == b"1" and not may_end.is_set():
+                with suppress(asyncio.CancelledError):
+                    await may_end.wait()
+
+        member = consumer(orderly=orderly)
+        await member.subscribe("T")
+        task = asyncio.create_task(member.run(stubborn))
+        await asyncio.sleep(1)
+        loop = asyncio.get_running_loop()
+        if hangs:
+            broker.silent |= set(RequestCode)
+        began = loop.time()
+        await member.close(timeout=seconds)
+        assert loop.time() - began <= seconds + 0.101
+        assert offsets(broker).get(0, 0) == (not hangs), "the message in work is not committed"
+        may_end.set()
+        await task
+        assert not broker.pipes
 
     run(work())
 
@@ -394,6 +431,36 @@ def test_nothing_is_subscribed(broker: FakeBroker) -> None:
 def test_settings_out_of_range(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"is -?\d|SOMEWHERE"):
         consumer(**wrong)
+
+
+@pytest.mark.parametrize(
+    "name", ["messages", "size", "messages_of_queue", "size_of_queue", "span_of_queue"]
+)
+def test_limits_under_which_nothing_would_be_pulled_are_refused(name: str) -> None:
+    """With `HeldLimits(messages=0)` a consumer waited for ever, and nothing said why."""
+    least = int(name != "span_of_queue")
+    assert getattr(HeldLimits(**{name: least}), name) == least
+    with pytest.raises(ValueError, match=rf"{name} is {least - 1}, expected at least {least}"):
+        HeldLimits(**{name: least - 1})
+    with pytest.raises(TypeError, match=f"{name}: expected"):
+        HeldLimits(**{name: 1.5})  # type: ignore[arg-type]
+
+
+def test_a_failure_of_a_handler_is_one_line(
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async def fails(message: ReceivedMessage) -> None:
+            member.stop()
+            raise RuntimeError("by the test")
+
+        async with consumer() as member:
+            await member.subscribe("T")
+            broker.put("T", 0, b"x")
+            await member.run(fails, 1)
+
+    run(work())
+    assert len([line for line in caplog.messages if "by the test" in line]) == 1
 
 
 def test_arguments_of_a_wrong_type(broker: FakeBroker) -> None:

@@ -11,6 +11,7 @@ from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, run
 from support.push_broker import LOCK, UNLOCK, bodies, push_broker, refuse
 
 from rmqcore.client import AsyncPushConsumer, ReceivedMessage
+from rmqcore.errors import AnswerTimeoutError
 
 COMMIT = 15
 DLQ = "%DLQ%g"
@@ -176,6 +177,32 @@ def test_unsubscribe_in_the_middle_of_a_rebalance_leaves_no_queue_behind(
         assert sorted(one for one in work.ended if one[1] == b"new") == [(0, b"new"), (1, b"new")]
         await first.close()
         await first_run
+
+    run(go())
+
+
+def test_a_subscribe_while_an_unsubscribe_still_commits_keeps_its_queues(
+    broker: FakeBroker,
+) -> None:
+    """The rest of `unsubscribe` left the queue of the retry topic, which was read again only 20 s later."""
+    put(broker, 1)
+
+    async def go() -> None:
+        work = Work()
+        member, task = await member_of(work)
+        await asyncio.sleep(1)
+        broker.silent.add(COMMIT)
+        with pytest.raises(AnswerTimeoutError):
+            await member.unsubscribe("T", timeout=0.1)
+        again = asyncio.create_task(member.subscribe("T"))
+        await asyncio.sleep(0.1)
+        broker.silent.discard(COMMIT)
+        await again
+        await asyncio.sleep(7)  # until the commit of the withdrawal has given up
+        assert len(member.assignment()) == 3
+        assert broker.members["g"]
+        await member.close()
+        await task
 
     run(go())
 
