@@ -12,7 +12,7 @@ from rmqcore.engine.recovery.misnamed import misnamed_record
 from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.doctor.patient import MOST_QUEUES, Patient
-from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
+from rmqcore.maintenance.doctor.report import WARNING, Diagnosis, Evidence
 from rmqcore.maintenance.guard.misnamed import entries_of
 from rmqcore.maintenance.retention.unread import Position, positions
 from rmqcore.offline.found_config import found_config
@@ -41,7 +41,14 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
         (one.queue, *first) for one in found if (first := _starts_below(one, patient.log_min, end))
     ]
     reached = max((one.message_end for one in found), default=-1)
-    if beyond:
+    if beyond and not patient.has_messages:
+        what = "no message in its files"
+        newest = max(one.message_end for one in beyond)
+        yield patient.diagnosis(
+            "log_missing",
+            [Evidence(patient.shown(patient.paths.commitlog), what, f"messages up to {newest}")],
+        )
+    elif beyond:
         evidence = [
             Evidence(
                 patient.shown(one.queue.directory),
@@ -51,7 +58,8 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
             )
             for one in beyond
         ]
-        yield patient.diagnosis("queue_beyond_log", evidence)
+        severity = WARNING if patient.unclean else None
+        yield patient.diagnosis("queue_beyond_log", evidence, severity=severity)
     misnamed = [bad for one in found if (bad := _misnamed(patient, one)) is not None]
     if misnamed:
         yield patient.diagnosis("misnamed_records", misnamed)
