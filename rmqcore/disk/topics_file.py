@@ -14,6 +14,17 @@ def configured_topics(paths: StorePaths) -> frozenset[str]:
     return frozenset(_table(paths))
 
 
+def configured_queues(paths: StorePaths, topic: str) -> int:
+    """Return how many queues a broker gave a topic; 0 for a topic that it does not know."""
+    config = _table(paths).get(topic)
+    counts = (
+        [config.get(name) for name in ("readQueueNums", "writeQueueNums")]
+        if isinstance(config, dict)
+        else []
+    )
+    return max((count for count in counts if isinstance(count, int)), default=0)
+
+
 def configured_batch_topics(paths: StorePaths) -> frozenset[str]:
     """Topics with ``queue.type=BatchCQ``. A file that cannot be read names none: `doctor` says what is wrong with it."""
     return frozenset(topic for topic, config in _table(paths).items() if _is_batch(config))
