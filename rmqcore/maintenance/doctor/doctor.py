@@ -37,8 +37,8 @@ from rmqcore.maintenance.doctor.patient import (
 )
 from rmqcore.maintenance.doctor.queue_checks import (
     check_groups,
-    check_places_taken,
     check_queue_ends,
+    check_start,
 )
 from rmqcore.maintenance.doctor.report import (
     ERROR,
@@ -67,7 +67,7 @@ CHECKS: tuple[Check, ...] = (
     check_times,
     check_the_checkpoint,
     check_queue_ends,
-    check_places_taken,
+    check_start,
     check_groups,
     check_waiting,
     check_delay_offsets,

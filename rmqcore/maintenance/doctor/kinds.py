@@ -314,7 +314,7 @@ KINDS = {
     "index_files": Kind(
         WARNING,
         (10,),
-        "An index file differs in length from the others, or its header does not fit the log: "
+        "An index file differs in length from the others, is missing, or does not fit the log: "
         "queries by key find nothing, or wrong messages.",
         "Build a new index into a new directory; with --apply instead of --out it is put into the "
         "store.",

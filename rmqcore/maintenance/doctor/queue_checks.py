@@ -70,8 +70,11 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
         yield patient.diagnosis("queues_behind", [Evidence("consumequeue", what, end, reached)])
 
 
-def check_places_taken(patient: Patient) -> Iterator[Diagnosis]:
-    """Messages that are in no queue once a start has made the queues right; not of a large log that was not cleanly closed."""
+def check_start(patient: Patient) -> Iterator[Diagnosis]:
+    """Messages that are in no queue once a start has made the queues right, and what it finds of the index.
+
+    Not of a large log that was not cleanly closed.
+    """
     large = patient.read_from > 0 and patient.unclean
     if patient.holder is not None or not patient.has_messages or large or patient.is_log_only:
         return
@@ -79,7 +82,7 @@ def check_places_taken(patient: Patient) -> Iterator[Diagnosis]:
         return
     try:
         settings = found_config(patient.paths, patient.settings)
-        plan, _ = preview_recovery(patient.paths, settings)
+        plan, index = preview_recovery(patient.paths, settings)
     except (StoreError, OSError):  # an open refuses the store: told with names, sizes and kinds
         return
     if plan.aside.count:
@@ -94,6 +97,10 @@ def check_places_taken(patient: Patient) -> Iterator[Diagnosis]:
             for one in plan.aside.records
         ]
         yield patient.diagnosis("place_taken", evidence)
+    if index.damage is not None and patient.paths.index.is_dir() and not patient.unclean:
+        yield patient.diagnosis(
+            "index_files", [Evidence("index", index.damage, "what the log has")]
+        )
 
 
 def _min_below(patient: Patient, below: list[tuple[QueueFiles, int, int]]) -> Diagnosis:

@@ -345,6 +345,19 @@ def index_files(sick: Sick) -> None:
     os.truncate(sorted((sick.root / "index").iterdir())[1], 100)
 
 
+def index_file_lost(sick: Sick) -> None:
+    sorted((sick.root / "index").iterdir())[1].unlink()
+
+
+def index_of_another_store(sick: Sick) -> None:
+    other = sick.root.with_name("other store")
+    with rmqcore.open(other, **settings(FILE_SIZE)) as store:
+        store.put(Message("T2", bytes(500), keys="k")).raise_for_status()
+        fill(store, FILES)
+    shutil.rmtree(sick.root / "index")
+    (other / "index").rename(sick.root / "index")
+
+
 def index_missing(sick: Sick) -> None:
     shutil.rmtree(sick.root / "index")
 
@@ -526,6 +539,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
     )
 }
 HARMS["log_file_size"] = (log_file_size, half_made_last_file)
+HARMS["index_files"] = (index_files, index_file_lost, index_of_another_store)
 HARMS["log_missing"] = (log_missing, log_of_zeros)
 HARMS["odd_files"] = (odd_files, directory_in_the_place_of_a_file)
 HARMS["queue_entries"] = (
