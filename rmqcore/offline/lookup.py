@@ -11,8 +11,8 @@ from rmqcore.codec import parse_msg_id
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors.arguments import check_ints
-from rmqcore.offline.index.coverage import uncovered
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
+from rmqcore.offline.index_coverage import IndexCoverage
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
@@ -79,6 +79,7 @@ class StoreLookup:
         self._config = config or MessageStoreConfig()
         self._queues: dict[tuple[str, int], QueueFiles] = {}
         self._slot_count: int | None = None
+        self._coverage = IndexCoverage()
         self.beyond_log = False
         self.wrong_entries: list[DamageRange] = []
 
@@ -280,7 +281,7 @@ class StoreLookup:
             answer.last_update_phy_offset,
             [phy_offset for phy_offset, message in found.items() if message is None],
             unasked_files(readers)
-            or uncovered(self._store.paths, readers, self._store.log_files()),
+            or self._coverage.lacking(self._store.paths, readers, self._store.log_files()),
         )
 
     def _entries_in_time(

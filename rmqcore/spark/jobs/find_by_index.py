@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rmqcore._native.format.codec import MessageView
 from rmqcore.codec import index_key_hash, parse_msg_id
 from rmqcore.errors import CorruptIndexError, StoreError
-from rmqcore.offline.index.coverage import uncovered
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
+from rmqcore.offline.index_coverage import IndexCoverage
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.queries.index_query import has_key
@@ -97,7 +97,7 @@ def _by_index(
     with task.store.local_copy("index", "abort") as paths:
         readers = find_index_files(paths)
         _check_index(task.store, readers, topics, files)
-        _check_coverage(task.store, uncovered(paths, readers, files))
+        _check_coverage(task.store, IndexCoverage().lacking(paths, readers, files))
         for topic in topics:
             for text, kind in asked:
                 wanted = index_key_hash(topic, text)
