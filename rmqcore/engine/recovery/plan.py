@@ -123,7 +123,7 @@ class RecoveryPlan:
     @property
     def loses_something(self) -> bool:
         """True if messages are missing, removed or damaged."""
-        return self.drops_something or bool(self.comparison.misnamed)
+        return self.drops_something or bool(self.comparison.misnamed or self.comparison.damage)
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""

@@ -41,7 +41,7 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
         (one.queue, *first) for one in found if (first := _starts_below(one, patient.log_min, end))
     ]
     reached = max((one.message_end for one in found), default=-1)
-    if beyond and not patient.has_messages:
+    if beyond and not patient.has_messages and not patient.moved:
         what = "no message in its files"
         newest = max(one.message_end for one in beyond)
         yield patient.diagnosis(
