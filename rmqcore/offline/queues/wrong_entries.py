@@ -115,13 +115,15 @@ def entry_damage(topic: str, queue_id: int, wrong: Sequence[WrongEntry]) -> Iter
         follows = end < len(wrong) and wrong[end].queue_offset == before.queue_offset + 1
         if follows and bool(wrong[end].found) == bool(one.found):
             continue
-        more = f" to {before.queue_offset}" if end - first > 1 else ""
+        places = f"queue offset {one.queue_offset}"
+        if end - first > 1:
+            places = f"queue offsets {one.queue_offset} to {before.queue_offset}"
         yield DamageRange(
             one.phy_offset,
             one.phy_offset + max(0, one.msg_size),
             QUEUE_ENTRY,
             f"consumequeue/{topic}/{queue_id}",
-            f"the record of queue offset {one.queue_offset}{more}",
+            f"what the log has for {places}",
             f"{one.msg_size} bytes of {topic} {queue_id}",
             one.found or "missing",
         )

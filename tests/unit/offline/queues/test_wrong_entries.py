@@ -184,9 +184,9 @@ def test_a_range_for_each_run_of_entries(root: Path) -> None:
     reader = rmqcore.read(root)
     assert len(reader.get("T", 0, 0)) == 19
     assert [(one.field, one.found) for one in reader.damage] == [
-        ("the record of queue offset 0 to 2", "T 1 at queue offset 0"),
-        ("the record of queue offset 3", "missing"),
-        ("the record of queue offset 4 to 19", "T 1 at queue offset 4"),
+        ("what the log has for queue offsets 0 to 2", "T 1 at queue offset 0"),
+        ("what the log has for queue offset 3", "missing"),
+        ("what the log has for queue offsets 4 to 19", "T 1 at queue offset 4"),
     ]
 
 
