@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.index.index_reader import IndexHeader
@@ -14,10 +15,21 @@ from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.remote.remote_paths import RemotePaths
+from rmqcore.queries.index_query import TAG_TYPE, has_key
 from rmqcore.vocabulary.sysflag import TRANSACTION_ROLLBACK, transaction_type
 
 LOOK_BYTES = 1 << 20
-"""Bytes of the log in which a message with a key is looked for, before each index file and behind the last one."""
+"""Bytes of a large uncovered part of the log in which a message with any key is looked for."""
+SEARCH_BYTES = 16 << 20
+"""An uncovered part of at most this size is searched for messages with the asked key."""
+
+
+class AskedKey(NamedTuple):
+    """What a query asks for; the fields are those of `has_key`."""
+
+    topic: str
+    key: str
+    index_type: str | None
 
 
 class IndexCoverage:
@@ -27,13 +39,19 @@ class IndexCoverage:
         self._known: dict[tuple[int | None, str, IndexHeader], int | None] = {}
 
     def lacking(
-        self, paths: StorePaths, readers: Sequence[IndexFileReader], log_files: list[LogFile]
+        self,
+        paths: StorePaths,
+        readers: Sequence[IndexFileReader],
+        log_files: list[LogFile],
+        asked: Collection[AskedKey],
     ) -> list[str]:
-        """Return a line for each index file of another log, and for each place between files that lacks keys.
+        """Return a line for each index file of another log, and for each part of the log whose asked keys no file has.
 
-        A file belongs to another log if the records of its first and last message are others than its header says. Keys are
-        missing if a message with a key lies behind the last message of a file and before the first one of the next. Behind the
-        newest file a broker may not have come so far: there, the store must be closed. A store behind a URL is not looked at.
+        A file belongs to another log if the records of its first and last message are others than its header says. A part of the
+        log between the last message of a file and the first one of the next is searched for the keys; of a part above 16 MiB the
+        first MiB shows whether it has keys at all. Behind the newest file a broker may not have come so far: there, the store
+        must be closed. A store behind a URL is not looked at. RocketMQ before 5.4 has no tags in its index: a query for one finds
+        no such part.
 
         Parameters
         ----------
@@ -41,6 +59,7 @@ class IndexCoverage:
         readers : sequence of IndexFileReader
             Oldest first.
         log_files : list of LogFile
+        asked : collection of AskedKey
 
         Raises
         ------
@@ -49,11 +68,11 @@ class IndexCoverage:
         """
         if isinstance(paths, RemotePaths) or not log_files:
             return []
-        log_min, log_end = log_files[0].file_from_offset, log_files[-1].end_offset
+        covered: int | None = log_files[0].file_from_offset
+        log_min = log_files[0].file_from_offset
         lines: list[str] = []
-        covered: int | None = None
+        gaps: list[tuple[int | None, int]] = []
         known: dict[tuple[int | None, str, IndexHeader], int | None] = {}
-        first = True
         for reader in readers:
             header = reader.header
             if reader.link_of is not None or header.index_count <= 1:
@@ -61,26 +80,24 @@ class IndexCoverage:
             if header.end_phy_offset < log_min:
                 continue
             key = covered, reader.path.name, header
-            if key not in self._known:
-                if _is_of_another_log(reader, log_files):
-                    lines.append(
-                        f"index/{reader.path.name}: its header has other store times than the messages at "
-                        f"{header.begin_phy_offset} and {header.end_phy_offset} have; the file belongs to another log"
-                    )
-                    continue
-                found = _keys_between(
-                    log_files, log_min if first else covered, header.begin_phy_offset
+            if key not in self._known and _is_of_another_log(reader, log_files):
+                lines.append(
+                    f"index/{reader.path.name}: its header has other store times than the messages at "
+                    f"{header.begin_phy_offset} and {header.end_phy_offset} have; the file belongs to another log"
                 )
-                lines += found
-                end = _end_of(log_files, header.end_phy_offset)
-                if not found:
-                    known[key] = end
+                continue
+            gaps.append((covered, header.begin_phy_offset))
+            if key in self._known:
+                covered = known[key] = self._known[key]
             else:
-                end = known[key] = self._known[key]
-            first, covered = False, end
+                covered = known[key] = _end_of(log_files, header.end_phy_offset)
         self._known = known
         if not os.path.lexists(paths.abort):
-            lines += _keys_between(log_files, log_min if first else covered, log_end)
+            gaps.append((covered, log_files[-1].end_offset))
+        keys = [one for one in asked if one.index_type != TAG_TYPE]
+        for begin, end in gaps if keys else ():
+            if begin is not None and begin < end:
+                lines += _keys_between(log_files, begin, end, keys)
         return lines
 
 
@@ -109,21 +126,24 @@ def _is_of_another_log(reader: IndexFileReader, log_files: list[LogFile]) -> boo
     return missing == len(places) and header.begin_phy_offset != header.end_phy_offset
 
 
-def _keys_between(log_files: list[LogFile], begin: int | None, end: int) -> list[str]:
-    """Look for a message with a key in a part of the log that no index file covers; None: the start of the part is not known."""
-    if begin is None or begin >= end:
-        return []
+def _keys_between(
+    log_files: list[LogFile], begin: int, end: int, keys: Collection[AskedKey]
+) -> list[str]:
+    """Look for a message with a key in a part of the log that no index file covers."""
+    large = end - begin > SEARCH_BYTES
     walk: LogWalk[list[MessageView]] = LogWalk(
         log_files,
         ViewScan(),
         [],
         start=begin,
-        stop=min(end, begin + LOOK_BYTES),
+        stop=begin + LOOK_BYTES if large else end,
         aligned_start=True,
     )
     for views in walk.run():
         for view in () if isinstance(views, Blank) else views:
-            if begin <= view.phy_offset < end and _is_indexed(view):
+            if not begin <= view.phy_offset < end or not _is_indexed(view):
+                continue
+            if large or any(has_key(view, *one) for one in keys):
                 return [f"index: no file has the keys of the message at {view.phy_offset}"]
     return []
 

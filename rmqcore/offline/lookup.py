@@ -12,7 +12,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors.arguments import check_ints
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
-from rmqcore.offline.index_coverage import IndexCoverage
+from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
@@ -111,6 +111,16 @@ class StoreLookup:
                 end = max_offset(queue, log_end(log_files))
         self.beyond_log = end < known_end
         return min_offset(queue, log_min, end), end
+
+    def entries_beyond_log(self, topic: str, queue_id: int) -> list[DamageRange]:
+        """Return a range for the newest entry of a queue, if no record lies where it leads; else an empty list."""
+        queue = self._queue(topic, queue_id)
+        end = max_offset(queue)
+        entry = queue.entries(end - 1, min(end, 1))
+        if not len(entry) or self._store.message_at(int(entry["phy_offset"][0])) is not None:
+            return []  # appended since
+        wrong = WrongEntry(end - 1, int(entry["phy_offset"][0]), int(entry["msg_size"][0]))
+        return list(entry_damage(topic, queue_id, [wrong]))
 
     def offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Return min and max offset of a queue; (0, 0) for an unknown queue."""
@@ -281,7 +291,12 @@ class StoreLookup:
             answer.last_update_phy_offset,
             [phy_offset for phy_offset, message in found.items() if message is None],
             unasked_files(readers)
-            or self._coverage.lacking(self._store.paths, readers, self._store.log_files()),
+            or self._coverage.lacking(
+                self._store.paths,
+                readers,
+                self._store.log_files(),
+                [AskedKey(topic, key, index_type)],
+            ),
         )
 
     def _entries_in_time(

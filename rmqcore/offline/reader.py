@@ -471,7 +471,7 @@ class StoreReader(StoreFrames):
         )
         self._note(self._lookup.wrong_entries)
         if self._lookup.beyond_log:
-            self._note_missing_log()
+            self._note(self.missing_log() or self._lookup.entries_beyond_log(topic, queue_id))
         elif found.status is GetMessageStatus.OFFSET_TOO_SMALL:
             self._note(emptied_files(self.paths))
         if found.status not in LOOKED_AT:

@@ -191,7 +191,7 @@ def _queue_entries(patient: Patient, compare: Callable[..., FsckReport]) -> Iter
     wrong = [
         finding
         for finding in compare(check_index=False).findings
-        if finding.severity == ERROR and finding.kind in ("cq_entry", "cq_missing")
+        if finding.severity == ERROR and finding.kind in ("cq_entry", "cq_missing", "cq_hole")
     ]
     if wrong:
         yield patient.diagnosis("queue_entries", map(evidence_of, wrong))

@@ -9,7 +9,7 @@ from rmqcore._native.format.codec import MessageView
 from rmqcore.codec import index_key_hash, parse_msg_id
 from rmqcore.errors import CorruptIndexError, StoreError
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
-from rmqcore.offline.index_coverage import IndexCoverage
+from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.queries.index_query import has_key
@@ -97,11 +97,12 @@ def _by_index(
     with task.store.local_copy("index", "abort") as paths:
         readers = find_index_files(paths)
         _check_index(task.store, readers, topics, files)
-        _check_coverage(task.store, IndexCoverage().lacking(paths, readers, files))
+        wanted = [AskedKey(topic, text, kind) for topic in topics for text, kind in asked]
+        _check_coverage(task.store, IndexCoverage().lacking(paths, readers, files, wanted))
         for topic in topics:
             for text, kind in asked:
-                wanted = index_key_hash(topic, text)
-                for message in _messages(task, readers, files, wanted, missing):
+                key_hash = index_key_hash(topic, text)
+                for message in _messages(task, readers, files, key_hash, missing):
                     if has_key(message, topic, text, kind):
                         yield text, message
         _check_coverage(task.store, unasked_files(readers))

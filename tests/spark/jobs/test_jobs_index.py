@@ -146,8 +146,7 @@ def test_an_index_that_is_not_complete_is_no_answer(
     tmp_path: Path, harm: Callable[[Path], None], which: int
 ) -> None:
     """The job found nothing, and its report was that of a store without such a message."""
-    sizes = {"max_hash_slot_num": SLOTS, "max_index_num": 60}
-    with rmqcore.open(tmp_path, services=False, **sizes) as store:
+    with rmqcore.open(tmp_path, services=False, max_hash_slot_num=SLOTS, max_index_num=60) as store:
         for number in range(150):
             store.put(Message("T", b"x", keys=[f"K{number}"])).raise_for_status()
         while store.dispatch_behind_bytes:

@@ -171,8 +171,7 @@ def test_a_log_that_is_cut_back_goes_on_from_its_new_end(log: LiveLog) -> None:
 @pytest.mark.parametrize("bytes_lost", [500, 5000, 16 << 10])
 def test_damage_at_the_start_of_the_log_is_reported(tmp_path: Path, bytes_lost: int) -> None:
     """The walk began at the first sound message: with more messages asked for than there are, nothing showed the others."""
-    sizes = {"mapped_file_size_commit_log": 16 << 10}
-    with rmqcore.open(tmp_path, services=False, **sizes) as store:
+    with rmqcore.open(tmp_path, services=False, mapped_file_size_commit_log=16 << 10) as store:
         for _ in range(40):
             store.put(Message("T", b"x" * 900)).raise_for_status()
     with (tmp_path / "commitlog" / f"{0:020}").open("r+b") as file:

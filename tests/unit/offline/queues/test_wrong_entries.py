@@ -78,6 +78,11 @@ def a_short_file_of_the_log(root: Path) -> None:
     os.truncate(root / "commitlog" / f"{0:020}", 5000)
 
 
+def no_record_in_the_log(root: Path) -> None:
+    for path in (root / "commitlog").iterdir():
+        path.write_bytes(b"\x5a" * path.stat().st_size)
+
+
 def a_size_that_lies(root: Path) -> None:
     change_entry(queue(root) / f"{0:020}", 3, msg_size=91)
 
@@ -148,6 +153,7 @@ HARMS: list[Harm] = [
     a_hole_in_the_log,
     zeros_in_the_log,
     a_short_file_of_the_log,
+    no_record_in_the_log,
     a_size_that_lies,
     another_place_of_the_log,
     a_negative_place,
