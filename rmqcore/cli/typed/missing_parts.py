@@ -37,7 +37,9 @@ def has_no_queues(reader: StoreReader, topic: str) -> bool:
 
 
 def has_no_queue(reader: StoreReader, topic: str, queue_id: int) -> bool:
-    """Return whether a topic has other queues, and no broker made this one, and print a note about it."""
+    """Return whether a store with messages has no such queue and no broker made it, and print a note about it."""
+    if not reader.log_files():
+        return False
     found = [known for name, known in queue_names(reader.paths, left_out) if name == topic]
     if queue_id in found or queue_id < configured_queues(reader.paths, topic):
         return False
