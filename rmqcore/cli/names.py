@@ -9,9 +9,9 @@ from pathlib import Path
 
 import typer
 
-from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.read_range import left_out
+from rmqcore.disk.topics_file import configured_topics
 from rmqcore.errors import StoreError
 from rmqcore.offline.queues.queues import queue_names
 from rmqcore.offline.reader import store_paths
@@ -24,16 +24,6 @@ LINE_OF_TYPER = "_TYPER_COMPLETE_ARGS"
 def topics_with_queues(paths: StorePaths) -> set[str]:
     """Topics that have a queue; none where the store has no queues, or they cannot be listed."""
     return {topic for topic, _ in queue_names(paths, left_out)}
-
-
-def configured_topics(paths: StorePaths) -> set[str]:
-    """Topics that a broker was told of (``config/topics.json``), also without a message; none where that cannot be read."""
-    try:
-        found = read_config_file(paths, "config/topics.json") or {}
-    except (StoreError, OSError, ValueError):  # it is asked only to leave these out
-        return set()
-    table = found.get("topicConfigTable")
-    return {str(topic) for topic in table} if isinstance(table, dict) else set()
 
 
 def words_to_complete() -> list[str]:

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from pathlib import Path
 from types import MappingProxyType
 
-from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC
+from rmqcore._native.format.layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, REC_MAGIC
 from rmqcore.disk.paths import PATH_SPLITTER, StorePaths, parse_file_name, parse_queue_id
 from rmqcore.disk.queue_files import batch_topics
 from rmqcore.disk.read_range import read_range
@@ -177,6 +177,17 @@ def refuse_to_write(paths: StorePaths) -> None:
     for kind in find_kinds(paths):
         if not kind.writable:
             raise StoreKindError(paths.location, kind.name, kind.place, kind.sentence, kind.hint)
+    for folder in paths.commitlogs:
+        if is_of_no_log(folder):
+            raise StoreKindError(
+                paths.location,
+                "unknown_log",
+                _shown(paths, folder),
+                "the files in the log's directory have names of CommitLog files, but the first of them "
+                "do not start with a record",
+                "name the directory of the CommitLog (storePathCommitLog); if all of the log is damaged, salvage what is left: "
+                "rmqcore salvage STORE OUT",
+            )
 
 
 def unwritten_topics(paths: StorePaths) -> frozenset[str]:
@@ -276,6 +287,23 @@ def is_dledger_log(folder: Path) -> bool:
     """
     files = _log_files(folder)
     return any(_begins_with_head(folder / name) for name in {*files[:ASKED_FILES], *files[-1:]})
+
+
+def is_of_no_log(folder: Path) -> bool:
+    """Return True if the first files of a log's directory hold something else than a log, such as queue entries.
+
+    At least two must start with other bytes than a record: damage or a crash may do that to one.
+    """
+    others = 0
+    for name in _log_files(folder)[:ASKED_FILES]:
+        beginning = _start_of(folder / name, BEGINNING)
+        if not any(beginning):
+            continue
+        magic = int.from_bytes(beginning[REC_MAGIC : REC_MAGIC + 4], "big", signed=True)
+        if magic == MAGIC_BLANK or log_kind(beginning) is not LogKind.UNKNOWN:
+            return False
+        others += 1
+    return others > 1
 
 
 class LogKind(Enum):

@@ -1,4 +1,4 @@
-"""What ``config/topics.json`` says of the kind of a topic's queues."""
+"""What ``config/topics.json`` says: a broker's topics, and the kind of their queues."""
 
 from __future__ import annotations
 
@@ -9,16 +9,34 @@ from rmqcore.errors import StoreError
 TOPICS_FILE = "config/topics.json"
 
 
+def configured_topics(paths: StorePaths) -> frozenset[str]:
+    """Topics that a broker knows, also without a message; a file that cannot be read names none."""
+    return frozenset(_table(paths))
+
+
+def configured_queues(paths: StorePaths, topic: str) -> int:
+    """Return how many queues a broker gave a topic; 0 for a topic that it does not know."""
+    config = _table(paths).get(topic)
+    counts = (
+        [config.get(name) for name in ("readQueueNums", "writeQueueNums")]
+        if isinstance(config, dict)
+        else []
+    )
+    return max((count for count in counts if isinstance(count, int)), default=0)
+
+
 def configured_batch_topics(paths: StorePaths) -> frozenset[str]:
     """Topics with ``queue.type=BatchCQ``. A file that cannot be read names none: `doctor` says what is wrong with it."""
+    return frozenset(topic for topic, config in _table(paths).items() if _is_batch(config))
+
+
+def _table(paths: StorePaths) -> dict[str, object]:
     try:
         saved = read_config_file(paths, TOPICS_FILE)
     except (StoreError, OSError, ValueError):
-        return frozenset()
+        return {}
     table = {} if saved is None else saved.get("topicConfigTable")
-    if not isinstance(table, dict):
-        return frozenset()
-    return frozenset(topic for topic, config in table.items() if _is_batch(config))
+    return table if isinstance(table, dict) else {}
 
 
 def _is_batch(config: object) -> bool:

@@ -12,13 +12,21 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors.arguments import check_ints
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
+from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
 from rmqcore.offline.info import log_end
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.get_result import OfflineGetResult
 from rmqcore.offline.queues.queue_get import QueueGet
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset, queue_of
+from rmqcore.offline.queues.wrong_entries import (
+    WrongEntry,
+    bytes_behind,
+    entry_damage,
+    file_damage,
+)
 from rmqcore.queries.asked import check_get, check_place, check_query
 from rmqcore.queries.index_query import IndexAnswer, has_key, query_offsets
 from rmqcore.queries.query_answer import QueryAnswer
@@ -58,6 +66,8 @@ class StoreLookup:
     ----------
     beyond_log : bool
         The queue that was asked last has entries of messages that the log does not have, at its end.
+    wrong_entries : list of DamageRange
+        Entries that the last get looked at and that lead to no record in the log, or to the record of another place.
 
     Notes
     -----
@@ -69,7 +79,9 @@ class StoreLookup:
         self._config = config or MessageStoreConfig()
         self._queues: dict[tuple[str, int], QueueFiles] = {}
         self._slot_count: int | None = None
+        self._coverage = IndexCoverage()
         self.beyond_log = False
+        self.wrong_entries: list[DamageRange] = []
 
     def _queue(self, topic: str, queue_id: int) -> QueueFiles:
         """The queue's files as they are now; a queue without a directory has no files."""
@@ -99,6 +111,16 @@ class StoreLookup:
                 end = max_offset(queue, log_end(log_files))
         self.beyond_log = end < known_end
         return min_offset(queue, log_min, end), end
+
+    def entries_beyond_log(self, topic: str, queue_id: int) -> list[DamageRange]:
+        """Return a range for the newest entry of a queue, if no record lies where it leads; else an empty list."""
+        queue = self._queue(topic, queue_id)
+        end = max_offset(queue)
+        entry = queue.entries(end - 1, min(end, 1))
+        if not len(entry) or self._store.message_at(int(entry["phy_offset"][0])) is not None:
+            return []  # appended since
+        wrong = WrongEntry(end - 1, int(entry["phy_offset"][0]), int(entry["msg_size"][0]))
+        return list(entry_damage(topic, queue_id, [wrong]))
 
     def offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Return min and max offset of a queue; (0, 0) for an unknown queue."""
@@ -144,7 +166,19 @@ class StoreLookup:
         queue, log_files = self._queue(topic, queue_id), self._store.log_files()
         start, end = self._bounds(queue, log_files)
         run = QueueGet(queue, start, end, log_files, self._store.message_at, self._config)
-        return run.run(queue_offset, most, tag_filter, most_bytes)
+        found = run.run(queue_offset, most, tag_filter, most_bytes)
+        log_min = log_files[0].file_from_offset if log_files else 0
+        wrong = entry_damage(topic, queue_id, self._still_wrong(run.wrong))
+        self.wrong_entries = [*wrong, *file_damage(queue, found, log_min)]
+        if found.next_begin_offset >= end and not self.beyond_log:
+            self.wrong_entries += bytes_behind(queue, end, log_min)
+        return found
+
+    def _still_wrong(self, wrong: list[WrongEntry]) -> list[WrongEntry]:
+        """Leave out entries whose records the cleaner has deleted since the log's files were listed."""
+        log_files = self._store.log_files() if wrong else []
+        log_min = log_files[0].file_from_offset if log_files else 0
+        return [one for one in wrong if one.found or not 0 <= one.phy_offset < log_min]
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Return the phy offset that a queue entry holds; None outside the queue."""
@@ -256,7 +290,13 @@ class StoreLookup:
             answer.last_update_timestamp_ms,
             answer.last_update_phy_offset,
             [phy_offset for phy_offset, message in found.items() if message is None],
-            unasked_files(readers),
+            unasked_files(readers)
+            or self._coverage.lacking(
+                self._store.paths,
+                readers,
+                self._store.log_files(),
+                [AskedKey(topic, key, index_type)],
+            ),
         )
 
     def _entries_in_time(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -175,10 +175,34 @@ def emptied_files(
             with suppress(FileNotFoundError):  # the cleaner has deleted it
                 if entry.stat().st_size == 0:
                     found.append((place, entry.name))
-    places = [*sorted(place for place, _ in found), files[0].file_from_offset if files else 0]
+    return emptied_ranges(files, found, start, stop)
+
+
+def emptied_ranges(
+    files: list[LogFile],
+    emptied: Iterable[tuple[int, str]],
+    start: int | None = None,
+    stop: int | None = None,
+) -> list[DamageRange]:
+    """Return the ranges of `emptied_files`.
+
+    Parameters
+    ----------
+    files : list of LogFile
+        Of the log, without those of no bytes.
+    emptied : iterable of (int, str)
+        CommitLog offset and name of each file of no bytes.
+    start, stop : int, optional
+        As of `emptied_files`.
+    """
+    if not files:
+        return []
+    first = files[0].file_from_offset
+    found = sorted(one for one in emptied if one[0] < first)
+    places = [*(place for place, _ in found), first]
     ranges = [
         DamageRange(begin, end, "missing_file", name, "file", f"{end - begin} bytes", "0 bytes")
-        for (begin, name), end in zip(sorted(found), places[1:], strict=True)
+        for (begin, name), end in zip(found, places[1:], strict=True)
     ]
     return [
         one

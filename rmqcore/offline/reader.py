@@ -462,14 +462,16 @@ class StoreReader(StoreFrames):
     ) -> OfflineGetResult:
         """Messages of a queue from an offset on, with the status and next offset that Java's store would answer.
 
-        Arguments and answer are those of `MessageStore.get`. If the queue has entries of messages behind the log's end, `damage`
-        says so.
+        Arguments and answer are those of `MessageStore.get`. `damage` says so if the queue has entries of messages behind the
+        log's end, or if entries that were looked at lead to no record (kind ``queue_entry``; their messages are left out) or to
+        the record of another place, which is in the answer.
         """
         found = self._lookup.get(
             topic, queue_id, queue_offset, max_messages, tags=tags, max_bytes=max_bytes
         )
+        self._note(self._lookup.wrong_entries)
         if self._lookup.beyond_log:
-            self._note_missing_log()
+            self._note(self.missing_log() or self._lookup.entries_beyond_log(topic, queue_id))
         elif found.status is GetMessageStatus.OFFSET_TOO_SMALL:
             self._note(emptied_files(self.paths))
         if found.status not in LOOKED_AT:
@@ -490,8 +492,8 @@ class StoreReader(StoreFrames):
 
         The answer is a list, and has the attributes of what `MessageStore.query` answers. Times are those of the records, to the
         millisecond, both included. ``missing_phy_offsets`` lists the entries whose record is not in the log; if the log
-        ends before them, `damage` says so. Index files whose entries cannot all be found are in ``unasked_files``, and a
-        `DamageWarning`: the answer may lack messages then.
+        ends before them, `damage` says so. What shows that the index is not complete is in ``unasked_files`` (see `QueryAnswer`)
+        and a `DamageWarning`: the answer may lack messages then.
         """
         found = self._lookup.query(
             topic, key, max_messages, begin_ms, end_ms, index_type=index_type

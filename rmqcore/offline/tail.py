@@ -178,7 +178,10 @@ class LogTail(_Follower):
             yield from self._walk(files)
 
     def _start_of_newest(self, files: list[LogFile], count: int) -> int:
-        """Where the `count` newest messages begin: files are walked from the last one back, of each message its place is kept."""
+        """Where the `count` newest messages begin: files are walked from the last one back, of each message its place is kept.
+
+        It is the log's first byte if the log has fewer: damage there may have been messages.
+        """
         missing = count
         start = None
         for file in reversed(files):
@@ -190,6 +193,8 @@ class LogTail(_Follower):
             if found:
                 start = found[0]
                 missing -= len(found)
+        if files and missing > 0:
+            return files[0].file_from_offset
         return log_end(files) if start is None else start
 
     def _places(self, files: list[LogFile], file: LogFile) -> Iterator[Iterable[int]]:

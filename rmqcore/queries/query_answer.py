@@ -20,7 +20,8 @@ class QueryAnswer(list[MessageView]):
     missing_phy_offsets : list of int
         Where entries of the key's hash lead, and the log has no record: it was deleted since or damaged, or the log is another.
     unasked_files : list of str
-        Index files whose entries cannot all be found, and why: the answer may lack messages.
+        Index files whose entries cannot all be found, files of another log, and messages whose keys no file has, and why: the
+        answer may lack messages.
     """
 
     def __init__(

@@ -6,10 +6,13 @@ import shlex
 
 from rmqcore.cli.common.errors import say
 from rmqcore.disk.paths import is_index_file_name
-from rmqcore.disk.read_range import entries_of
+from rmqcore.disk.read_range import entries_of, left_out
+from rmqcore.disk.topics_file import configured_queues
 from rmqcore.offline.queues.queues import queue_names
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.remote.store_url import StoreUrl
+
+MOST_NAMED = 8
 
 
 def has_no_index(reader: StoreReader, topic: str, key: str, *, is_tag: bool) -> bool:
@@ -30,6 +33,22 @@ def has_no_queues(reader: StoreReader, topic: str) -> bool:
     if not reader.log_files() or next(queues, None) is not None or unlisted:
         return False
     _say(reader, "no queues", ["--topic", topic], "--cq")
+    return True
+
+
+def has_no_queue(reader: StoreReader, topic: str, queue_id: int) -> bool:
+    """Return whether a store with messages has no such queue and no broker made it, and print a note about it."""
+    if not reader.log_files():
+        return False
+    found = [known for name, known in queue_names(reader.paths, left_out) if name == topic]
+    if queue_id in found or queue_id < configured_queues(reader.paths, topic):
+        return False
+    queues = ", ".join(map(str, found[:MOST_NAMED])) + (", ..." if len(found) > MOST_NAMED else "")
+    words = ["rmqcore", "cat", str(reader.path), "--topic", topic, "--queue", str(queue_id)]
+    say(
+        f"{reader.path} has no queue {queue_id} of topic {topic!r}; its queues: {queues or 'none'}",
+        f"`{shlex.join(words)}` reads the whole log instead",
+    )
     return True
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rmqcore.cli.common.errors import note, say
-from rmqcore.cli.names import configured_topics, topics_with_queues
+from rmqcore.cli.names import topics_with_queues
 from rmqcore.codec.message import MessageView
 from rmqcore.disk.store_kinds import kept_elsewhere
+from rmqcore.disk.topics_file import configured_topics
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.errors.near_names import did_you_mean
 from rmqcore.offline.log.walk import Blank

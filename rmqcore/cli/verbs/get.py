@@ -12,9 +12,9 @@ from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
 from rmqcore.cli.stores.given_store import opened_store
-from rmqcore.cli.typed.missing_parts import has_no_queues
+from rmqcore.cli.typed.missing_parts import has_no_queue, has_no_queues
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
-from rmqcore.errors.exit_codes import DAMAGED, FAILED
+from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.elsewhere import LOOKED_AT
 from rmqcore.offline.export.message_rows import MAX_BODY
 
@@ -69,7 +69,8 @@ def get(
 
     The messages are those that a broker would return to a consumer. The status (FOUND, OFFSET_OVERFLOW_ONE ...)
     and the next offset go to stderr, or into the object of --json. For an unknown topic, or in a store without
-    queues, the exit code is 1; it is 2 if the queue has entries of messages that the log lacks.
+    queues, or for a queue that the store does not have, the exit code is 1. It is 2 if entries of the queue lead
+    to no message, or to one of another queue.
 
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
@@ -104,6 +105,9 @@ def get(
             code = DAMAGED
         if not json:
             note(", ".join(f"{name} {value}" for name, value in status.items()))
-        if not unknown.refuse() and has_no_queues(reader, topic):
+        if not unknown.refuse() and (
+            has_no_queues(reader, topic)
+            or (found.max_offset == 0 and code == OK and has_no_queue(reader, topic, queue))
+        ):
             return FAILED
         return unknown.exit_code(code)

@@ -70,8 +70,8 @@ def recover(
     opens do not look for, and takes about as long as rebuild.
 
     Exit code 0: nothing is lost. 1: you declined. 2: bytes of the log or queue entries would be cut, messages are
-    missing or would be in no queue, or a queue entry points to a record of another queue. With --apply: entries
-    were cut, or messages are still missing or in no queue.
+    missing, damaged or would be in no queue, or a queue entry points to a record of another queue. With --apply:
+    entries were cut, or messages are still missing, damaged or in no queue.
 
     Example:
       rmqcore recover /data/store

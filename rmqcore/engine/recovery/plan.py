@@ -124,7 +124,7 @@ class RecoveryPlan:
     @property
     def loses_something(self) -> bool:
         """True if messages are missing, removed or damaged."""
-        return self.drops_something or bool(self.findings.misnamed)
+        return self.drops_something or bool(self.findings.misnamed or self.findings.damage)
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""

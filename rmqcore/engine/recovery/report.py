@@ -110,9 +110,10 @@ class RecoveryReport(Report):
 
     @property
     def exit_code(self) -> int:
-        """2 if messages are missing, in no queue or name another one, or queue entries were taken away, else 0."""
-        lost = self.warnings or self.aside.count or self.truncated_entries or self.misnamed
-        return DAMAGED if lost else OK
+        """2 if messages are missing, damaged, in no queue or name another one, or queue entries were taken away, else 0."""
+        taken = self.aside.count or self.truncated_entries
+        lost = self.warnings or self.misnamed or self.passed_over
+        return DAMAGED if taken or lost else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""

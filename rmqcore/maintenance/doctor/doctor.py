@@ -29,11 +29,16 @@ from rmqcore.maintenance.doctor.name_checks import (
     check_places,
 )
 from rmqcore.maintenance.doctor.order import in_order
-from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
+from rmqcore.maintenance.doctor.patient import (
+    MOST_EVIDENCE,
+    MOST_QUEUES,
+    Patient,
+    evidence_of,
+)
 from rmqcore.maintenance.doctor.queue_checks import (
     check_groups,
-    check_places_taken,
     check_queue_ends,
+    check_start,
 )
 from rmqcore.maintenance.doctor.report import (
     ERROR,
@@ -43,7 +48,7 @@ from rmqcore.maintenance.doctor.report import (
     Evidence,
 )
 from rmqcore.maintenance.doctor.waiting_checks import check_delay_offsets, check_waiting
-from rmqcore.offline.fsck import fsck
+from rmqcore.offline.fsck import FsckReport, fsck
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, store_paths
 
@@ -62,7 +67,7 @@ CHECKS: tuple[Check, ...] = (
     check_times,
     check_the_checkpoint,
     check_queue_ends,
-    check_places_taken,
+    check_start,
     check_groups,
     check_waiting,
     check_delay_offsets,
@@ -90,7 +95,8 @@ def doctor(
     """Name what is wrong with a store, the cause, and the safe next step with a command.
 
     It only reads; the store may be in use, broken, or from a stranger. Names, sizes, both ends of files, checkpoint,
-    configuration, and the log that a start would read (a log of up to 64 MiB: all of it) are looked at, which takes seconds;
+    configuration, and the log that a start would read are looked at, which takes seconds; a log of up to 64 MiB is read whole,
+    and compared with the queues unless a process has the store;
     the plan of a start is made, unless a process has the store or a log above 64 MiB was not cleanly closed. `thorough` compares
     everything with everything, as `fsck` does.
 
@@ -128,8 +134,23 @@ def doctor(
     found: list[Diagnosis] = []
     for check in CHECKS:
         found += _safely(patient, check)
+
+    def compare(*, check_index: bool) -> FsckReport:
+        return fsck(
+            root,
+            config=config,
+            commitlog=commitlog,
+            follow_links=follow_links,
+            check_index=check_index,
+            check_queues=not isinstance(patient.database_error, RocksdbMissingError),
+            max_findings=MOST_EVIDENCE,
+            progress=patient.progress,
+        )
+
     if thorough:
-        found += _compared(patient, root, config, commitlog, follow_links=follow_links)
+        found += _compared(patient, compare(check_index=True))
+    else:
+        found += _safely(patient, lambda _: _queue_entries(patient, compare))
     found = _merged(found)
     size, read = patient.bytes_read()
     seconds = time.monotonic() - began
@@ -154,27 +175,26 @@ def _safely(patient: Patient, check: Check) -> Iterator[Diagnosis]:
             yield patient.diagnosis("not_looked_at", [Evidence(".", str(error))])
 
 
-def _compared(
-    patient: Patient,
-    root: os.PathLike[str],
-    config: MessageStoreConfig | None,
-    commitlog: LogDirectories | None,
-    *,
-    follow_links: bool,
-) -> Iterator[Diagnosis]:
-    report = fsck(
-        root,
-        config=config,
-        commitlog=commitlog,
-        follow_links=follow_links,
-        check_queues=not isinstance(patient.database_error, RocksdbMissingError),
-        max_findings=MOST_EVIDENCE,
-        progress=patient.progress,
-    )
+def _compared(patient: Patient, report: FsckReport) -> Iterator[Diagnosis]:
     for severity, name in ((ERROR, "fsck_errors"), (WARNING, "fsck_warnings")):
         findings = [finding for finding in report.findings if finding.severity == severity]
         if findings:
             yield patient.diagnosis(name, map(evidence_of, findings))
+
+
+def _queue_entries(patient: Patient, compare: Callable[..., FsckReport]) -> Iterator[Diagnosis]:
+    """Compare the queues with a log that was read whole; entries behind the log's end are a diagnosis of their own."""
+    if patient.read_from > 0 or not patient.has_messages or patient.is_log_only:
+        return
+    if patient.holder is not None or not 0 < len(patient.queues) < MOST_QUEUES:
+        return
+    wrong = [
+        finding
+        for finding in compare(check_index=False).findings
+        if finding.severity == ERROR and finding.kind in ("cq_entry", "cq_missing", "cq_hole")
+    ]
+    if wrong:
+        yield patient.diagnosis("queue_entries", map(evidence_of, wrong))
 
 
 def _merged(found: list[Diagnosis]) -> list[Diagnosis]:

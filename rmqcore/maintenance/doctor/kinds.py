@@ -91,9 +91,9 @@ KINDS = {
     "log_missing": Kind(
         ERROR,
         (7, 17),
-        "The queues have messages, but the log has no file: its disk is not mounted, or it is in "
-        "another directory (storePathCommitLog). A RocketMQ broker that starts in this state "
-        "deletes all queues.",
+        "The queues have messages, but the log has no file, or its files have no message: its disk "
+        "is not mounted, or it is in another directory (storePathCommitLog). A RocketMQ broker "
+        "that starts in this state deletes all queues.",
         "Do not start a broker. Mount the disk, or name the log's directory with --commitlog.",
         "rmqcore info {store}",
     ),
@@ -182,11 +182,11 @@ KINDS = {
         RECOVER,
     ),
     "queue_beyond_log": Kind(
-        WARNING,
+        ERROR,
         (1, 3, 4),
         "Entries of a queue point behind the end of the log: the log lost its end, in a power cut "
         "or in a copy made while the store was running. These messages are lost; consumers may "
-        "have received them already.",
+        "have received them already. After an unclean exit this is a warning.",
         "The command shows what an open would do, and the number N of entries that are lost; "
         "--apply --drop N does it, and keeps the cut bytes in cut/.",
         RECOVER,
@@ -209,6 +209,16 @@ KINDS = {
         "Copy the store away first. The command shows which messages (set_aside); salvage keeps them, for lookups by message id "
         "and key.",
         RECOVER,
+    ),
+    "queue_entries": Kind(
+        ERROR,
+        (1, 3, 8),
+        "A queue lacks entries of messages that the log has, or its entries lead to other messages: "
+        "files of the queue were lost, or come from another store or queue. Consumers do not get "
+        "these messages, or get others.",
+        "Make a copy of the store, and undo the renaming of files and directories. Otherwise an "
+        "open repairs the queue from the log. " + THEN_APPLY,
+        DEEP,
     ),
     "queue_min_below_log": Kind(
         WARNING,
@@ -304,7 +314,7 @@ KINDS = {
     "index_files": Kind(
         WARNING,
         (10,),
-        "An index file differs in length from the others, or its header does not fit the log: "
+        "An index file differs in length from the others, is missing, or does not fit the log: "
         "queries by key find nothing, or wrong messages.",
         "Build a new index into a new directory; with --apply instead of --out it is put into the "
         "store.",

@@ -25,6 +25,7 @@ RECOVERED = frozenset(
         "queues_behind",
         "queue_beyond_log",
         "place_taken",
+        "queue_entries",
         "queue_files",
         "index_files",
         "index_missing",

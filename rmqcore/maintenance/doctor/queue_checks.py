@@ -12,7 +12,7 @@ from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.engine.recovery.queue_findings import CLEAN_BYTES
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.doctor.patient import MOST_QUEUES, Patient
-from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
+from rmqcore.maintenance.doctor.report import WARNING, Diagnosis, Evidence
 from rmqcore.maintenance.guard.misnamed import entries_of
 from rmqcore.maintenance.retention.unread import Position, positions
 from rmqcore.offline.found_config import found_config
@@ -41,7 +41,14 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
         (one.queue, *first) for one in found if (first := _starts_below(one, patient.log_min, end))
     ]
     reached = max((one.message_end for one in found), default=-1)
-    if beyond:
+    if beyond and not patient.has_messages and not patient.moved:
+        what = "no message in its files"
+        newest = max(one.message_end for one in beyond)
+        yield patient.diagnosis(
+            "log_missing",
+            [Evidence(patient.shown(patient.paths.commitlog), what, f"messages up to {newest}")],
+        )
+    elif beyond:
         evidence = [
             Evidence(
                 patient.shown(one.queue.directory),
@@ -51,7 +58,8 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
             )
             for one in beyond
         ]
-        yield patient.diagnosis("queue_beyond_log", evidence)
+        severity = WARNING if patient.unclean else None
+        yield patient.diagnosis("queue_beyond_log", evidence, severity=severity)
     misnamed = [bad for one in found if (bad := _misnamed(patient, one)) is not None]
     if misnamed:
         yield patient.diagnosis("misnamed_records", misnamed)
@@ -62,8 +70,11 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
         yield patient.diagnosis("queues_behind", [Evidence("consumequeue", what, end, reached)])
 
 
-def check_places_taken(patient: Patient) -> Iterator[Diagnosis]:
-    """Messages that are in no queue once a start has made the queues right; not of a large log that was not cleanly closed."""
+def check_start(patient: Patient) -> Iterator[Diagnosis]:
+    """Messages that are in no queue once a start has made the queues right, and what it finds of the index.
+
+    Not of a large log that was not cleanly closed.
+    """
     large = patient.read_from > 0 and patient.unclean
     if patient.holder is not None or not patient.has_messages or large or patient.is_log_only:
         return
@@ -71,7 +82,7 @@ def check_places_taken(patient: Patient) -> Iterator[Diagnosis]:
         return
     try:
         settings = found_config(patient.paths, patient.settings)
-        plan, _ = preview_recovery(patient.paths, settings)
+        plan, index = preview_recovery(patient.paths, settings)
     except (StoreError, OSError):  # an open refuses the store: told with names, sizes and kinds
         return
     if plan.aside.count:
@@ -86,6 +97,10 @@ def check_places_taken(patient: Patient) -> Iterator[Diagnosis]:
             for one in plan.aside.records
         ]
         yield patient.diagnosis("place_taken", evidence)
+    if index.damage is not None and patient.paths.index.is_dir() and not patient.unclean:
+        yield patient.diagnosis(
+            "index_files", [Evidence("index", index.damage, "what the log has")]
+        )
 
 
 def _min_below(patient: Patient, below: list[tuple[QueueFiles, int, int]]) -> Diagnosis:

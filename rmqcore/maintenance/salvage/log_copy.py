@@ -28,10 +28,11 @@ from rmqcore.maintenance.salvage.filler import LEAST
 from rmqcore.maintenance.salvage.new_log import BLANK_SIZE, PIECE, NewLog, cut_meanwhile
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims
 from rmqcore.offline.log.damage import DamageList, DamageRange
-from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.log_files import LogFile, mapped_file_size
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.watched_scan import WatchedScan
+from rmqcore.offline.log.window import record_at
 from rmqcore.vocabulary.rocketmq_versions import readable_records
 from rmqcore.vocabulary.sysflag import BORNHOST_V6, STOREHOST_V6
 
@@ -336,7 +337,23 @@ class LogCopy:
 
 
 def _without_overlaps(files: list[LogFile]) -> list[LogFile]:
-    """The files, each with the bytes before the next one: a byte of the log lies in one file."""
+    """The files, each with the bytes before the next one: a byte of the log lies in one file.
+
+    A file inside another one whose name fits no file, and that does not begin with a record of its place, is left out: a copy
+    under a wrong name took the place of the bytes of the right one.
+    """
+    size = mapped_file_size(files)
+    kept: list[LogFile] = []
+    for file in files:
+        start = file.file_from_offset
+        if (
+            not kept
+            or start >= kept[-1].end_offset
+            or start % size == 0
+            or record_at([file], start)
+        ):
+            kept.append(file)
+    files = kept
     bounds = [*(file.file_from_offset for file in files[1:]), None]
     return [
         file if end is None else replace(file, size=min(file.size, end - file.file_from_offset))

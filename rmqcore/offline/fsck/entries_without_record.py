@@ -18,7 +18,7 @@ from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.queue_offset_runs import EXT_ADDRESS_MAX
 from rmqcore.offline.fsck.queue_state import Lost, QueueState
 from rmqcore.offline.queues.queues import Entries
-from rmqcore.vocabulary.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
+from rmqcore.offline.queues.wrong_entries import in_light_queue
 from rmqcore.vocabulary.sysflag import has_queue_entry
 
 CHUNK_ENTRIES = 50_000
@@ -220,7 +220,7 @@ class EntryCheck:
         """The first field in which an entry differs from its record, with expected and found; None when all agree."""
         own = {"topic": view.topic, "queue_id": view.queue_id, "queue_offset": view.queue_offset}
         place = {"topic": state.topic, "queue_id": state.queue_id, "queue_offset": queue_offset}
-        if own != place and _in_light_queue(view, state, queue_offset):
+        if own != place and in_light_queue(view, state.topic, state.queue_id, queue_offset):
             own = place
         own |= {"msg_size": view.msg_size, "tags_code": view.tags_code}
         place |= {"msg_size": int(entry["msg_size"]), "tags_code": int(entry["tags_code"])}
@@ -230,14 +230,3 @@ class EntryCheck:
         if field is None and not has_queue_entry(view.sys_flag):
             return "sys_flag", "a message for consumers", f"{view.sys_flag}: {NOT_SERVED}"
         return None if field is None else (field, str(own[field]), str(place[field]))
-
-
-def _in_light_queue(view: MessageView, state: QueueState, queue_offset: int) -> bool:
-    """Return True if the record lists this queue and offset among those that it also goes to."""
-    names = view.properties.get(INNER_MULTI_DISPATCH, "").split(",")
-    offsets = view.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
-    # The offset of a name that is no light queue is left empty.
-    return state.queue_id == 0 and any(
-        name == state.topic and offset in (str(queue_offset), "")
-        for name, offset in zip(names, offsets, strict=False)
-    )

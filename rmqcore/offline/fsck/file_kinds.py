@@ -164,7 +164,8 @@ def note_unreadable(path: str, error: OSError, findings: Findings, what: str = "
 def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:
     """Note each part of a store that is neither file nor directory, nor a link that is followed; give those.
 
-    A directory that cannot be listed is among them. The CommitLog is not among them: nothing can be checked without it.
+    A directory that cannot be listed is among them, and one in the place of the abort or lock file. The CommitLog is not among
+    them: nothing can be checked without it.
     """
     parts = (
         paths.consumequeue,
@@ -184,7 +185,10 @@ def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:
         except FileNotFoundError:
             continue
         may_follow = stat.S_ISLNK(mode) and part in may_be_followed
-        if not (_is_ordinary(mode) or (may_follow and paths.follows(part))):
+        if stat.S_ISDIR(mode) and part in (paths.abort, paths.lock):
+            note_kind(part, part.name, mode, findings, expected="a file")
+            odd.add(part)
+        elif not (_is_ordinary(mode) or (may_follow and paths.follows(part))):
             how = f": {HOW_TO_FOLLOW}" if may_follow else ""
             note_kind(part, part.name, mode, findings, how)
             odd.add(part)
@@ -210,9 +214,14 @@ def _is_ordinary(mode: int) -> bool:
 
 
 def note_kind(
-    place: str | os.PathLike[str], path: str, mode: int, findings: Findings, how: str = ""
+    place: str | os.PathLike[str],
+    path: str,
+    mode: int,
+    findings: Findings,
+    how: str = "",
+    expected: str = "a file or directory",
 ) -> None:
-    """Note that neither a file nor a directory lies in a place; `how` says what lets a link be followed."""
+    """Note that something else lies in a place than what is expected there; `how` says what lets a link be followed."""
     kind = kind_of(mode)
     what = f"{kind}, not opened"
     if stat.S_ISLNK(mode):
@@ -226,6 +235,6 @@ def note_kind(
         path,
         what,
         field="file",
-        expected="a file or directory",
+        expected=expected,
         found=kind,
     )

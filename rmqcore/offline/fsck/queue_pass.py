@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore.disk.paths import StorePaths, file_name
 from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.disk.read_range import left_out
+from rmqcore.disk.topics_file import configured_topics
 from rmqcore.offline.fsck.entries_without_record import EntryCheck
 from rmqcore.offline.fsck.file_kinds import note_unreadable
 from rmqcore.offline.fsck.findings import ERROR, Findings
@@ -96,6 +99,7 @@ class QueueAudit:
         self._by_key: dict[int, QueueState | NoState] = {}
         self._numbering = 0
         self._batch_topics = BatchTopics(paths, unreadable=left_out)
+        self._configured = configured_topics(paths)
         self._note_holes()
 
     @property
@@ -198,7 +202,7 @@ class QueueAudit:
         return runs.part([isinstance(state, QueueState) for state in found]), states
 
     def _add_other(self, batch: LogBatch, rows: Int64, topic: str) -> None:
-        deleted = self._states.any_queue and not self._states.has(topic)
+        deleted = self._may_be_deleted(topic)
         size = int(batch.msg_size[rows].sum(dtype=np.int64))
         self._others.add(len(rows), size, int(batch.phy_offset[rows[0]]), deleted=deleted)
         self._compared += len(rows)
@@ -254,6 +258,12 @@ class QueueAudit:
                     state, end - start - tail, int(sizes[start + tail : end].sum()), place
                 )
 
+    def _may_be_deleted(self, topic: str) -> bool:
+        """Return True if other topics have queues, and neither a directory nor the broker's configuration knows this one."""
+        if not self._states.any_queue or self._states.has(topic) or topic in self._configured:
+            return False
+        return not is_directory_name(topic) or not _has_something(self._paths.consumequeue / topic)
+
     # ---- the end ------------------------------------------------------------------------------------
 
     def finish(self, *, growing: bool, unclean: bool) -> None:
@@ -282,7 +292,17 @@ class QueueAudit:
         for state in self._states:
             if not state.late:
                 continue
-            deleted = self._states.any_queue and not self._states.has(state.topic)
+            deleted = self._may_be_deleted(state.topic)
             self._late.log_ends(
                 state, unclean=unclean, dispatched_end=self.dispatched_end, deleted=deleted
             )
+
+
+def _has_something(folder: Path) -> bool:
+    """Return True if a directory is not empty, or something else lies in its place."""
+    try:
+        return any(folder.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError:  # it is no directory, or cannot be listed: another finding
+        return True

@@ -88,7 +88,7 @@ class LateRecords:
         dispatched_end : int
             Greatest end of a message that has an entry in any queue; -1 without entries.
         deleted : bool
-            The store has queues, but this topic has no queue.
+            The store has queues, but nothing of this topic.
         """
         if not state.late:
             return

@@ -104,6 +104,7 @@ class IndexFileReader:
     def __init__(self, path: Path, *, slot_count: int | None = None) -> None:
         self.path = path
         self.link_of: str | None = None
+        self.broken_chain: str | None = None
         self.size = path.stat().st_size
         self.header = self._read_header()
         self.slot_count = slot_count
@@ -156,6 +157,8 @@ class IndexFileReader:
                 f"no possible number of hash slots fits its {self.size} bytes and "
                 f"{self.header.index_count - 1} entries"
             )
+        if self.broken_chain is not None:
+            return self.broken_chain
         if self.header.index_count > room:
             return (
                 f"its header counts {self.header.index_count - 1} entries, the file has space for "
@@ -184,8 +187,8 @@ class IndexFileReader:
         """Return the phy offsets of entries with a key hash, newest first, at most `limit`.
 
         Their times, in whole seconds after the file's begin, lie between `begin_ms` and `end_ms`, both
-        included. The chain ends where a step does not lead to an older entry, so damage cannot make it a loop.
-        The answer is empty when the number of slots is unknown.
+        included. The chain ends where a step does not lead to an older entry, so damage cannot make it a loop;
+        `problem` says so afterwards. The answer is empty when the number of slots is unknown.
 
         Source: RocketMQ 5.5.0 IndexFile#selectPhyOffset.
         """
@@ -204,6 +207,15 @@ class IndexFileReader:
             found += walk.step(window, first, limit - len(found))
             if walk.next_index == before:  # the file ends before this entry
                 break
+        if walk.broken_index:
+            self.broken_chain = (
+                f"entry {walk.broken_index} of a chain does not lead to an older entry"
+            )
+        elif slot >= self.header.index_count > 0 and self._read_header() == self.header:
+            self.broken_chain = (
+                f"slot {key_hash % self.slot_count} leads to entry {slot}, its header counts "
+                f"{self.header.index_count - 1} entries"
+            )
         return found
 
     def check(self, *, limit: int = MAX_FINDINGS) -> IndexFileCheck:

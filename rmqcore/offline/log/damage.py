@@ -30,7 +30,8 @@ class DamageRange(Report):
         them or a sealed file's end. ``torn_tail``: bytes behind the last sound record of the log. ``blank``: the end of a file
         without the BLANK that belongs there. ``short_file``: a file ends early. ``missing_file``: no file holds these bytes.
         ``unreadable``: the disk did not give the bytes, or the file may not be read. ``log_missing``: messages that queues, index
-        or checkpoint know behind the log's end. ``more``: a `MoreDamage`.
+        or checkpoint know behind the log's end. ``queue_entry``: the record of a queue's entry is missing, or names another place
+        (of a get). ``more``: a `MoreDamage`.
     path : str
         The file, relative to the store where it lies inside; of a ``missing_file`` the first file that is not there.
     field, expected, found

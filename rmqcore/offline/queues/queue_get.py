@@ -11,7 +11,8 @@ from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore.config import MessageStoreConfig
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.queues.get_result import OfflineGetResult
-from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.offline.queues.queue_reader import QueueFiles, Unit
+from rmqcore.offline.queues.wrong_entries import WrongEntry, named_place
 from rmqcore.queries.tag_filter import LAST_EXT_ADDRESS, TagFilter
 from rmqcore.vocabulary.status import GetMessageStatus
 
@@ -28,6 +29,11 @@ class QueueGet:
     message_at : callable
         Gives the message at a phy offset; None when no message lies there.
     config : MessageStoreConfig
+
+    Attributes
+    ----------
+    wrong : list of WrongEntry
+        Entries that were looked at and lead to no record in the log, or to the record of another place.
 
     Notes
     -----
@@ -49,6 +55,7 @@ class QueueGet:
         self.log_files = log_files
         self.message_at = message_at
         self.config = config
+        self.wrong: list[WrongEntry] = []
 
     def run(
         self, queue_offset: int, most: int, tags: TagFilter, most_bytes: int
@@ -97,6 +104,7 @@ class QueueGet:
                 break
             queue_offset = queue_next
             if phy_offset < skip_below:
+                self._note_missing(unit)
                 continue
             by_record = tags_code <= LAST_EXT_ADDRESS
             if not by_record and not tags.matches(tags_code):
@@ -106,8 +114,10 @@ class QueueGet:
             if message is None or message.msg_size != msg_size:
                 status = batch.status(GetMessageStatus.MESSAGE_WAS_REMOVING)
                 if (phy_offset, msg_size) != (0, CQ_FILLER_SIZE):  # a filler names no file
+                    self._note_missing(unit)
                     skip_below = self._skip_below(phy_offset, msg_size)
                 continue
+            self._note_place(unit, message)
             if by_record and not tags.matches(message.tags_code):
                 status = batch.status(GetMessageStatus.NO_MATCHED_MESSAGE)
                 continue
@@ -115,6 +125,19 @@ class QueueGet:
             status = GetMessageStatus.FOUND
             skip_below = -1
         return queue_offset, status
+
+    def _note_missing(self, unit: Unit) -> None:
+        """Note an entry without a record; old files were deleted with theirs."""
+        if not self.log_files or 0 <= unit.phy_offset < self.log_files[0].file_from_offset:
+            return
+        first = unit.next_offset - unit.messages
+        self.wrong.append(WrongEntry(first, unit.phy_offset, unit.msg_size))
+
+    def _note_place(self, unit: Unit, message: MessageView) -> None:
+        first = unit.next_offset - unit.messages
+        named = named_place(message, self.queue.topic, self.queue.queue_id, first)
+        if named:
+            self.wrong.append(WrongEntry(first, unit.phy_offset, unit.msg_size, named))
 
     def _skip_below(self, phy_offset: int, msg_size: int) -> int:
         """Where to go on after a message that is not there: at the next log file when its own file is missing or too short."""

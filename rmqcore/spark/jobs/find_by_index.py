@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from rmqcore._native.format.codec import MessageView
 from rmqcore.codec import index_key_hash, parse_msg_id
 from rmqcore.errors import CorruptIndexError, StoreError
-from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
+from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
+from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.queries.index_query import has_key
@@ -93,15 +94,24 @@ def _by_index(
     topics = task.index_topics
     if topics is None:
         topics = tuple(task.store.topics())
-    with task.store.local_copy("index") as paths:
+    with task.store.local_copy("index", "abort") as paths:
         readers = find_index_files(paths)
         _check_index(task.store, readers, topics, files)
+        wanted = [AskedKey(topic, text, kind) for topic in topics for text, kind in asked]
+        _check_coverage(task.store, IndexCoverage().lacking(paths, readers, files, wanted))
         for topic in topics:
             for text, kind in asked:
-                wanted = index_key_hash(topic, text)
-                for message in _messages(task, readers, files, wanted, missing):
+                key_hash = index_key_hash(topic, text)
+                for message in _messages(task, readers, files, key_hash, missing):
                     if has_key(message, topic, text, kind):
                         yield text, message
+        _check_coverage(task.store, unasked_files(readers))
+
+
+def _check_coverage(store: StoreLocation, lines: list[str]) -> None:
+    """Raise when the index has not the keys of all messages."""
+    if lines:
+        raise StoreError(f"{store.root}: {lines[0]}: omit useIndex to search the log itself")
 
 
 def _check_index(

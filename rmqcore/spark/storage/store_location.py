@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -29,7 +29,7 @@ from rmqcore.offline.log.store_paths import (
     check_one_dledger_log,
     remote_dledger_logs,
 )
-from rmqcore.offline.missing_log import emptied_files, missing_log
+from rmqcore.offline.missing_log import emptied_files, emptied_ranges, missing_log
 from rmqcore.offline.queues.queues import QueueFiles, queue_names, queue_of
 from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.filesystem_options import Options
@@ -123,14 +123,29 @@ class StoreLocation:
     def missing_log(self, start: int | None, stop: int | None) -> list[DamageRange]:
         """What the log lacks at both ends, of the part from `start` to `stop`, by `rmqcore.offline.missing_log`.
 
-        Of a store on another filesystem the checkpoint alone is asked, for the end.
+        Of a store on another filesystem the names of its log and the checkpoint are asked.
         """
         with self.local_copy("checkpoint") as paths:
             # All files, also with a pin: what was appended since is not missing.
             files = replace(self, pin=None).log_files
             end = None if self.pin is None else self.pin.walked_end
-            found = emptied_files(paths, start, stop) if self.is_local else []
-            return [*found, *missing_log(paths, end, start, stop, list_files=files)]
+            missing = missing_log(paths, end, start, stop, list_files=files)
+        return [*self.emptied_files(start, stop), *missing]
+
+    def emptied_files(self, start: int | None = None, stop: int | None = None) -> list[DamageRange]:
+        """Files of no bytes before the first file of the log, by `rmqcore.offline.missing_log.emptied_files`."""
+        if self.is_local:
+            return emptied_files(self.paths, start, stop)
+        files = replace(self, pin=None).log_files()
+        return emptied_ranges(files, self._emptied_remote_files(), start, stop)
+
+    def _emptied_remote_files(self) -> Iterator[tuple[int, str]]:
+        filesystem, root = self._remote()
+        with suppress(FileNotFoundError):
+            for entry in filesystem.entries(f"{root}/{self.log}"):
+                place = parse_file_name(entry.name)
+                if place is not None and not entry.is_dir and entry.size == 0:
+                    yield place, entry.name
 
     def warn_of_elsewhere(self, topics: Iterable[str] | None) -> None:
         """Warn of asked topics that may have messages where rmqcore does not read, before a query knows whether it finds some."""

@@ -69,6 +69,18 @@ class StreamFiles:
         """CommitLog offset at which the first file begins; None without files."""
         return self.files[0].file_from_offset if self.files else None
 
+    def begin(self) -> int | None:
+        """Return `first_offset`, for who reads the log from its first message on.
+
+        Raises
+        ------
+        DataLossError
+            Files before it have no bytes any more: their messages are lost, and no cleaner deleted them.
+        """
+        for emptied in self.location.emptied_files():
+            self.lost(emptied.start_phy_offset, self.first_offset, "its file has 0 bytes")
+        return self.first_offset
+
     def end_before(self, phy_offset: int) -> bool:
         """Return True if all files end before an offset, even when the last file grows to its full size."""
         if not self.files:

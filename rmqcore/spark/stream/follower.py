@@ -117,7 +117,8 @@ class StreamFollower:
             stop = None if self._caps is None else self._caps.get(broker, 0)
             if broker not in start:
                 # A new store. This batch ends at its beginning: thus the beginning is in an offset, and a replay knows it.
-                first = StreamFiles(location).first_offset
+                fails = self._rules.fail_on_data_loss
+                first = StreamFiles(location, fail_on_data_loss=fails).begin()
                 if first is not None and (stop is None or first < stop):
                     end[broker] = first
             elif stop is None or start[broker] < stop or broker not in self._checked:

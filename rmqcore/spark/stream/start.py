@@ -45,7 +45,7 @@ def start_position(location: StoreLocation, start: StreamStart, rules: StreamRul
     Raises
     ------
     DataLossError
-        The log begins behind the offset that was given, or ends before it.
+        The log begins behind the offset that was given, or ends before it, or its first files have no bytes.
     """
     files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
     wanted = start.phy_offset
@@ -56,9 +56,11 @@ def start_position(location: StoreLocation, start: StreamStart, rules: StreamRul
         found.append(_first_at(files, wanted, log_end(location, rules)))
     if start.timestamp_ms is not None:
         since, end = _first_since(files, start.timestamp_ms), log_end(location, rules)
+        if since == files.first_offset:
+            files.begin()
         found.append(end if since is None or end is None else min(since, end))
     if not found:
-        found.append(log_end(location, rules) if start.latest else files.first_offset)
+        found.append(log_end(location, rules) if start.latest else files.begin())
     return max((at for at in found if at is not None), default=None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 from support.stores.built_store import BuiltStore
 
-from rmqcore import DamageWarning
+import rmqcore
+from rmqcore import DamageWarning, Message
 from rmqcore.errors import CorruptIndexError, StoreError
 from rmqcore.spark.jobs import find as find_job
 from rmqcore.spark.jobs.find_by_index import FindPlacesTask, find_places
@@ -18,6 +20,8 @@ from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.schema import columns_of
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.tables.index import IndexRead
+
+SLOTS = 100
 
 
 def place_of(
@@ -116,3 +120,39 @@ def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
     store.change_log(back.phy_offset + 56, hour_before.to_bytes(8, "big"))
     (found,) = place_of(root, "K2", endingTimestamp=hour_before + 1)
     assert found == back.phy_offset
+
+
+def lose(path: Path) -> None:
+    path.unlink()
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def break_the_chain(path: Path) -> None:
+    """Each entry leads to itself, and none has the key's hash."""
+    data = bytearray(path.read_bytes())
+    first = 40 + 4 * SLOTS
+    for entry in range((len(data) - first) // 20):
+        struct.pack_into(">i", data, first + 20 * entry, 7)
+        struct.pack_into(">i", data, first + 20 * entry + 16, entry)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("harm", [lose, empty, break_the_chain])
+def test_an_index_that_is_not_complete_is_no_answer(
+    tmp_path: Path, harm: Callable[[Path], None], which: int
+) -> None:
+    """The job found nothing, and its report was that of a store without such a message."""
+    with rmqcore.open(tmp_path, services=False, max_hash_slot_num=SLOTS, max_index_num=60) as store:
+        for number in range(150):
+            store.put(Message("T", b"x", keys=[f"K{number}"])).raise_for_status()
+        while store.dispatch_behind_bytes:
+            store.dispatch_once()
+    key = f"K{which * 59 + 5}"
+    assert len(place_of(tmp_path, key)) == 1
+    harm(sorted((tmp_path / "index").iterdir())[which])
+    with pytest.raises(StoreError, match="omit useIndex"):
+        place_of(tmp_path, key)

@@ -108,6 +108,11 @@ def log_missing(sick: Sick) -> None:
         path.unlink()
 
 
+def log_of_zeros(sick: Sick) -> None:
+    for path in (sick.root / "commitlog").iterdir():
+        path.write_bytes(bytes(FILE_SIZE))
+
+
 def log_only(sick: Sick) -> None:
     """Somebody copied ``commitlog/`` alone: doctor called the copy sick, and fsck sound."""
     for path in sick.root.iterdir():
@@ -198,6 +203,54 @@ def place_taken(sick: Sick) -> None:
     sick.write(path, other.queue_offset % 20 * 20, bytes(20))
 
 
+def queue_entries(sick: Sick) -> None:
+    """Somebody renamed the directory of a queue."""
+    queue = sick.root / "consumequeue" / "T1" / "0"
+    queue.rename(queue.with_name("0.bak"))
+
+
+def emptied_queue_file(sick: Sick) -> None:
+    """The only file of a short queue."""
+    with rmqcore.open(sick.root, **settings(FILE_SIZE)) as store:
+        store.put(Message("Short", b"x")).raise_for_status()
+        store.wait_dispatched()
+    os.truncate(sick.root / "consumequeue" / "Short" / "0" / f"{0:020}", 0)
+
+
+def first_queue_file_deleted(sick: Sick) -> None:
+    (sick.root / "consumequeue" / "T0" / "0" / f"{0:020}").unlink()
+
+
+def last_queue_files_deleted(sick: Sick) -> None:
+    for path in sorted((sick.root / "consumequeue" / "T0" / "0").iterdir())[-3:]:
+        path.unlink()
+
+
+def queues_of_two_topics_swapped(sick: Sick) -> None:
+    one, other, free = (sick.root / "consumequeue" / name for name in ("T0", "T1", "T2"))
+    one.rename(free)
+    other.rename(one)
+    free.rename(other)
+
+
+def queue_files_swapped(sick: Sick) -> None:
+    queue = sick.root / "consumequeue" / "T0" / "0"
+    one, other, free = queue / f"{400:020}", queue / f"{800:020}", queue / "free"
+    one.rename(free)
+    other.rename(one)
+    free.rename(other)
+
+
+def zeros_in_a_queue(sick: Sick) -> None:
+    sick.write(sick.root / "consumequeue" / "T0" / "0" / f"{400:020}", 100, bytes(200))
+
+
+def numbers_in_the_other_byte_order(sick: Sick) -> None:
+    for path in (sick.root / "consumequeue").glob("*/*/0*"):
+        entries = ENTRY.iter_unpack(path.read_bytes())
+        path.write_bytes(b"".join(struct.pack("<qiq", *entry) for entry in entries))
+
+
 def queue_min_below_log(sick: Sick) -> None:
     """Somebody deleted old files by hand: the first files of the queues speak of nothing that is there."""
     for number in range(2):
@@ -212,6 +265,7 @@ def group_beyond_queue(sick: Sick) -> None:
     sick.offsets({"T0@billing": {"0": 1_000_000}})
 
 
+ENTRY = struct.Struct(">qiq")
 SLOT = struct.Struct(">qqqii")
 SLOTS = 2 * 604_800
 
@@ -289,6 +343,19 @@ def rocksdb_damaged(sick: Sick) -> None:
 
 def index_files(sick: Sick) -> None:
     os.truncate(sorted((sick.root / "index").iterdir())[1], 100)
+
+
+def index_file_lost(sick: Sick) -> None:
+    sorted((sick.root / "index").iterdir())[1].unlink()
+
+
+def index_of_another_store(sick: Sick) -> None:
+    other = sick.root.with_name("other store")
+    with rmqcore.open(other, **settings(FILE_SIZE)) as store:
+        store.put(Message("T2", bytes(500), keys="k")).raise_for_status()
+        fill(store, FILES)
+    shutil.rmtree(sick.root / "index")
+    (other / "index").rename(sick.root / "index")
 
 
 def index_missing(sick: Sick) -> None:
@@ -386,6 +453,10 @@ def odd_files(sick: Sick) -> None:
     (sick.root / "index" / "20260101000000000").symlink_to(sick.root.with_name("elsewhere"))
 
 
+def directory_in_the_place_of_a_file(sick: Sick) -> None:
+    (sick.root / "abort").mkdir()
+
+
 def log_file_twice(sick: Sick) -> None:
     """Half of the log was moved to another disk, and one file is on both."""
     other = sick.root.with_name("disk2")
@@ -434,6 +505,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         queue_beyond_log,
         misnamed_records,
         place_taken,
+        queue_entries,
         queue_min_below_log,
         queue_files,
         group_beyond_queue,
@@ -467,4 +539,17 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
     )
 }
 HARMS["log_file_size"] = (log_file_size, half_made_last_file)
+HARMS["index_files"] = (index_files, index_file_lost, index_of_another_store)
+HARMS["log_missing"] = (log_missing, log_of_zeros)
+HARMS["odd_files"] = (odd_files, directory_in_the_place_of_a_file)
+HARMS["queue_entries"] = (
+    queue_entries,
+    emptied_queue_file,
+    first_queue_file_deleted,
+    last_queue_files_deleted,
+    queues_of_two_topics_swapped,
+    queue_files_swapped,
+    zeros_in_a_queue,
+    numbers_in_the_other_byte_order,
+)
 """What brings each diagnosis, by its name."""

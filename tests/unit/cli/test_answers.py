@@ -56,7 +56,7 @@ def test_get_says_the_status_beside_the_rows(rmqcore: Run, golden: Path) -> None
     done = rmqcore(
         "get", golden / "basic" / "store", "--topic", "TopicBasicA", "--queue", "9", "--offset", "0"
     )
-    assert (done.code, done.out) == (0, b"")
+    assert (done.code, done.out) == (1, b"")
     assert "NO_MESSAGE_IN_QUEUE" in done.err
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,45 @@ def test_times_of_a_query_are_those_of_the_records(rmqcore: Run, tmp_path: Path)
             ]
             assert answers[0].out == answers[1].out, bounds
             assert [answer.code for answer in answers] == [0, 0]
+
+
+def packed(root: Path) -> None:
+    for path in list((root / "log1").iterdir()):
+        path.rename(root / "commitlog" / f"{path.name}.gz")
+
+
+def one_directory_too_deep(root: Path) -> None:
+    (root / "log1").rename(root / "commitlog" / "commitlog")
+
+
+def in_the_root(root: Path) -> None:
+    for path in list((root / "log1").iterdir()):
+        path.rename(root / path.name)
+
+
+def of_no_bytes(root: Path) -> None:
+    for path in list((root / "log1").iterdir()):
+        path.rename(root / "commitlog" / path.name).write_bytes(b"")
+
+
+def of_zeros(root: Path) -> None:
+    for path in list((root / "log1").iterdir()):
+        size = path.stat().st_size
+        path.rename(root / "commitlog" / path.name).write_bytes(bytes(size))
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+@pytest.mark.parametrize(
+    "harm", [packed, one_directory_too_deep, in_the_root, of_no_bytes, of_zeros]
+)
+def test_other_ways_to_lose_all_of_a_log(
+    rmqcore: Run, root: Path, words: tuple[str, ...], harm: Callable[[Path], None]
+) -> None:
+    verb, *rest = words
+    harm(root)
+    done = rmqcore(verb, root, *rest)
+    if harm is of_zeros and verb == "lookup":  # the place is in the log, and nothing is there
+        assert done.code == 1
+        return
+    assert done.code == 2, done.err
+    assert "log_missing" in done.err

@@ -55,5 +55,13 @@ def test_an_answer_without_messages_is_one_where_the_part_is_there(
         0,
         "the index has no message of TopicBasicA with this key\n",
     )
-    done = rmqcore("get", store, "--topic", "TopicBasicA", "--queue", "9", "--offset", "0")
+    done = rmqcore("get", store, "--topic", "TopicBasicA", "--queue", "0", "--offset", "999999")
     assert (done.code, "Error" in done.err) == (0, False)
+
+
+def test_a_queue_that_is_not_there(rmqcore: Run, golden: Path) -> None:
+    """The exit code was 0, also where the directory of the queue was lost."""
+    store = golden / "basic" / "store"
+    done = rmqcore("get", store, "--topic", "TopicBasicA", "--queue", "9", "--offset", "0")
+    assert done.code == 1
+    assert f"Error: {store} has no queue 9 of topic 'TopicBasicA'; its queues: 0, 1" in done.err

@@ -315,3 +315,27 @@ def test_sizes_of_the_broker_conf_that_the_files_do_not_have(
         f"Warning: the broker.conf has mappedFileSizeCommitLog=1048576, the files of {store} have "
         "131072, which is used here: correct broker.conf before you start a broker with it"
     )
+
+
+@pytest.mark.parametrize("harm", ["a flipped PHYSICALOFFSET", "every file moved by one"])
+def test_damage_that_a_recovery_passes_over(rmqcore: Run, tmp_path: Path, harm: str) -> None:
+    """The report named the bytes, and the exit code was 0: also where all messages lay in them."""
+    size = 16 << 10
+    with package.open(tmp_path, services=False, mapped_file_size_commit_log=size) as store:
+        for _ in range(50):
+            store.put(package.Message("T", b"x" * 900)).raise_for_status()
+        while store.dispatch_behind_bytes:
+            store.dispatch_once()
+    log = tmp_path / "commitlog"
+    files = sorted(log.iterdir())
+    if harm == "every file moved by one":
+        for path in reversed(files):
+            path.rename(log / f"{int(path.name) + size:020}")
+    else:
+        with files[-1].open("r+b") as file:
+            file.seek(28 + 7)
+            file.write(b"\x77")
+    assert rmqcore("recover", tmp_path).code == 2
+    done = rmqcore(*applied(rmqcore, tmp_path)[0], "--json")
+    assert done.object["passed_over"]
+    assert done.code == 2

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import rmqcore
+from rmqcore.cli import main
 from rmqcore.disk.inside import opened
 from rmqcore.disk.inside.files import check_is_file, open_file, rename, unlink
 from rmqcore.disk.inside.folder import MOST_DEEP, Folder, open_target, remove_made
@@ -297,3 +299,27 @@ def test_without_syncfs_all_file_systems_are_synced(
     with Folder(tmp_path) as one:
         one.sync_file_system()
     assert synced == [True]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rebuild", "STORE", "--cq", "--out", "OUT"],
+        ["salvage", "STORE", "OUT"],
+        ["backup", "STORE", "OUT"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_commands_sync_one_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    with rmqcore.open(tmp_path / "store", services=False) as store:
+        store.put(rmqcore.Message("T", b"x")).raise_for_status()
+        store.dispatch_once()
+
+    def waits_for_all() -> None:
+        raise AssertionError("os.sync() waits for every file system")
+
+    monkeypatch.setattr(os, "sync", waits_for_all)
+    places = {"STORE": str(tmp_path / "store"), "OUT": str(tmp_path / "out")}
+    assert main([places.get(word, word) for word in words]) == 0

@@ -133,6 +133,60 @@ def test_the_log_of_dledger_is_no_commit_log(tmp_path: Path) -> None:
     assert dledger_folders(StorePaths(root)) == [root / "dledger-n0" / "data"]
 
 
+def queue_entries(first: int) -> bytes:
+    return b"".join(struct.pack(">qiq", 120 * (first + n), 120, 65) for n in range(100))
+
+
+def entries_of_dledgers_index(first: int) -> bytes:
+    places = range(first, first + 100)
+    return b"".join(struct.pack(">iqiqq", 1, 200 * n, 200, n, 0) for n in places)
+
+
+def timers(first: int) -> bytes:
+    return b"".join(
+        struct.pack(">iqi", 52, n, 1).ljust(52, b"\7") for n in range(first, first + 100)
+    )
+
+
+@pytest.mark.parametrize("units", [queue_entries, entries_of_dledgers_index, timers])
+def test_what_is_no_log_is_not_cut(tmp_path: Path, units: Callable[[int], bytes]) -> None:
+    """Each was taken for a log without a record: all bytes went to cut/, and the log began anew."""
+    root, log = tmp_path / "store", tmp_path / "store" / "other"
+    size = len(units(0))
+    for number in range(3):
+        file(log / f"{number * size:020d}", units(100 * number))
+    before = contents(root)
+    sizes = {**SIZES, "mapped_file_size_commit_log": size}
+    with pytest.raises(StoreKindError) as raised:
+        rmqcore.open(root, store_path_commit_log=str(log), **sizes)
+    assert (raised.value.kind, raised.value.place) == ("unknown_log", "other")
+    assert contents(root) == before
+
+
+def test_damage_at_the_start_of_one_file_makes_no_other_kind(store: Path) -> None:
+    with (store / "commitlog" / f"{0:020d}").open("r+b") as log:
+        log.write(b"\x5a" * 200)
+    with rmqcore.open(store, services=False, **SIZES) as opened:
+        assert opened.max_phy_offset > 16 << 10
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_a_log_of_dledger_with_a_damaged_file_is_no_commit_log(
+    tmp_path: Path, damaged: int
+) -> None:
+    root = tmp_path / "store"
+    dledger(root)
+    data = root / "dledger-n0" / "data"
+    first = min(data.iterdir())
+    file(data / f"{first.stat().st_size:020d}", entry(first.stat().st_size, 9))
+    with sorted(data.iterdir())[damaged].open("r+b") as log:
+        log.write(b"\x5a" * 200)
+    before = contents(root)
+    with pytest.raises(StoreKindError):
+        rmqcore.open(root, store_path_commit_log=str(data))
+    assert contents(root) == before
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [

@@ -89,5 +89,5 @@ def test_it_is_reported(lost: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["doctor", str(lost), "--thorough"]) == 2
     assert main(["salvage", str(lost), str(tmp_path / "out")]) == 2
     words = ["get", str(lost), "--topic", TOPIC, "--queue", "0", "--offset", "0"]
-    assert main(words) == 0
+    assert main(words) == 1
     assert "NO_MESSAGE_IN_QUEUE" in capsys.readouterr().err

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.stores.live_log import LiveLog
 
+import rmqcore
+from rmqcore import Message
 from rmqcore.offline.log import damage
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import MAX_SKIPPED_POLLS, LogTail
@@ -164,3 +166,37 @@ def test_a_log_that_is_cut_back_goes_on_from_its_new_end(log: LiveLog) -> None:
     log.end = tail.next_phy_offset
     assert log.end < log.file_size
     assert log.append() in offsets(tail)
+
+
+@pytest.mark.parametrize("bytes_lost", [500, 5000, 16 << 10])
+def test_damage_at_the_start_of_the_log_is_reported(tmp_path: Path, bytes_lost: int) -> None:
+    """The walk began at the first sound message: with more messages asked for than there are, nothing showed the others."""
+    with rmqcore.open(tmp_path, services=False, mapped_file_size_commit_log=16 << 10) as store:
+        for _ in range(40):
+            store.put(Message("T", b"x" * 900)).raise_for_status()
+    with (tmp_path / "commitlog" / f"{0:020}").open("r+b") as file:
+        file.write(bytes(bytes_lost))
+    reader = rmqcore.read(tmp_path)
+    tail = LogTail(reader)
+    assert len(tail.newest(10)) == 10
+    assert tail.damage == []
+    count = len(list(reader.messages()))
+    tail = LogTail(reader)
+    assert len(tail.newest(count)) == count
+    assert tail.damage == []
+    tail = LogTail(reader)
+    assert len(tail.newest(count + 1)) == count
+    assert tail.damage == reader.damage != []
+    assert list(tail.poll()) == []
+    assert tail.damage == reader.damage
+
+
+def test_a_topic_without_a_message_reports_damage_too(tmp_path: Path) -> None:
+    with rmqcore.open(tmp_path, services=False) as store:
+        for _ in range(4):
+            store.put(Message("T", b"x" * 900)).raise_for_status()
+    with (tmp_path / "commitlog" / f"{0:020}").open("r+b") as file:
+        file.write(bytes(500))
+    tail = LogTail(rmqcore.read(tmp_path), topics=["U"])
+    assert tail.newest(1) == []
+    assert [one.start_phy_offset for one in tail.damage] == [0]

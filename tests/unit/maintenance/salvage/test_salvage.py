@@ -502,3 +502,18 @@ def test_more_than_a_hundred_log_files_are_missing(tmp_path: Path) -> None:
         path.unlink()
     report = salvage(root, tmp_path / "out")
     assert (report.messages, report.missing_messages, report.exit_code) == (3, 127, 2)
+
+
+@pytest.mark.parametrize("moved", [100, 4096, (16 << 10) - 40])
+def test_a_copy_of_a_log_file_under_a_wrong_name(tmp_path: Path, moved: int) -> None:
+    """It took the place of the file inside which it began: 40 messages that `cat` read were lost."""
+    size = 16 << 10
+    root, out = tmp_path / "store", tmp_path / "out"
+    with rmqcore.open(root, services=False, mapped_file_size_commit_log=size) as store:
+        for _ in range(60):
+            store.put(rmqcore.Message("T", b"x" * 900)).raise_for_status()
+    log = root / "commitlog"
+    shutil.copy(log / f"{size:020}", log / f"{size + moved:020}")
+    report = salvage(root, out)
+    assert report.messages == 60
+    assert fsck(out).exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -182,6 +183,33 @@ def test_a_deleted_topic_leaves_its_records(broken: BuiltStore) -> None:
     shutil.rmtree(broken.root / "consumequeue")
     report = fsck(broken.root)
     assert (severities(report), report.exit_code) == ({"cq_missing": "error"}, 2)
+
+
+@pytest.mark.parametrize("left", ["renamed queues", "a file", "a topic of the broker"])
+def test_a_topic_of_which_something_is_left_was_not_deleted(broken: BuiltStore, left: str) -> None:
+    """Each was taken for a deleted topic, with exit code 0."""
+    folder = broken.root / "consumequeue" / "Other"
+    if left == "renamed queues":
+        for queue in list(folder.iterdir()):
+            queue.rename(queue.with_name(f"{queue.name}.bak"))
+    else:
+        shutil.rmtree(folder)
+    if left == "a file":
+        folder.write_bytes(b"x")
+    if left == "a topic of the broker":
+        (broken.root / "config").mkdir()
+        table = {"topicConfigTable": {"Other": {"topicName": "Other"}}}
+        (broken.root / "config" / "topics.json").write_text(json.dumps(table))
+    report = fsck(broken.root)
+    assert report.totals["cq_missing"] == {"error": 20}
+    assert report.exit_code == 2
+
+
+def test_an_empty_directory_of_a_deleted_topic(broken: BuiltStore) -> None:
+    folder = broken.root / "consumequeue" / "Other"
+    shutil.rmtree(folder)
+    folder.mkdir()
+    assert fsck(broken.root).exit_code == 0
 
 
 def test_a_topic_deleted_and_made_again_begins_at_0(built: BuiltStore) -> None:
