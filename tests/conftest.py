@@ -44,8 +44,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("SPARK_CONF_DIR", str(ROOT / "tests" / "support" / "spark" / "conf"))
 OUTSIDE = ("faults", "interop", "stateful")
-"""Of these folders `make test` runs what is marked `smoke`; of tests/spark, too, if a test needs the session or takes long. Of all others
-it leaves out what is marked `large`."""
+"""Of these folders `make test` runs what is marked `smoke`; of tests/spark, too, if a test needs the session or takes
+long. Of all others it leaves out what is marked `large`."""
 SANITIZED = ("property", "unit", "native_c")
 """Folders that feed bytes to native code: scripts/sanitize.sh runs their tests."""
 NOT_SANITIZED = (
@@ -55,8 +55,8 @@ NOT_SANITIZED = (
     "unit/services",
     "unit/testing",
 )
-"""Tests that start programs of their own, which are not instrumented, and tests of Python code alone; so are those of the repository and its
-documents, which lie in tests/unit itself."""
+"""Tests that start programs of their own, which are not instrumented, and tests of Python code alone. The tests of the
+repository and its documents, which lie in tests/unit itself, are left out too."""
 NEEDS = "needs "
 # What one JVM with RocketMQ serves is a chain of tests that no second process may share, and so is what one Spark session serves.
 # Of each there are two chains, which take about as long: the modules named here, and the others. All smokes of Spark are in one.
