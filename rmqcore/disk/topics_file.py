@@ -1,4 +1,4 @@
-"""What ``config/topics.json`` says of the kind of a topic's queues."""
+"""Kinds of the topics' queues in ``config/topics.json``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TOPICS_FILE = "config/topics.json"
 
 
 def configured_batch_topics(paths: StorePaths) -> frozenset[str]:
-    """Topics with ``queue.type=BatchCQ``. A file that cannot be read names none: `doctor` says what is wrong with it."""
+    """Return the topics with ``queue.type=BatchCQ``; none if the file cannot be read, which `doctor` reports."""
     try:
         saved = read_config_file(paths, TOPICS_FILE)
     except (StoreError, OSError, ValueError):
