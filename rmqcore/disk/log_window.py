@@ -27,8 +27,8 @@ WINDOW = 2 * 1024 * 1024
 (1 MiB was measured 9 % slower)."""
 
 FREE_BYTES = 16 * 1024 * 1024
-"""Bytes that may be hashed and read for places that do not prove themselves, in addition to the number of bytes scanned.
-Only a file made for it exceeds this; then each further place of this kind costs a constant (`Prover`)."""
+"""Bytes that may be hashed and read for places that do not prove themselves, beside the number of bytes scanned. Only a
+file made for it exceeds this; then each further place of this kind costs a constant (`Prover`)."""
 
 MAX_UNPROVEN = 16 * 1024 * 1024
 """A longer record behind damage is proven before a window grows for it."""

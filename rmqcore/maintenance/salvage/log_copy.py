@@ -1,4 +1,4 @@
-"""One pass over the old log: copies records that prove themselves, and notes all other bytes and the queues' records."""
+"""One pass over the old log: copies records that prove themselves, notes all other bytes and the queues' records."""
 
 from __future__ import annotations
 
