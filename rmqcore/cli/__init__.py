@@ -1,6 +1,7 @@
-"""The command line: ``rmqcore VERB STORE ...``, one file a verb in `verbs` and `spark`, what they share in `common`.
+"""The command line: ``rmqcore VERB STORE ...``, one file per verb in `verbs` and `spark`, shared parts in `common`.
 
-Importing this package loads neither Typer nor rich; `main` loads them, and says what to install when they are missing.
+Importing this package loads neither Typer nor rich; `main` loads them, and names the package to install if they are
+missing.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and answer its exit code.
+    """Run the command line and return its exit code.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        Without the program's name; ``sys.argv[1:]`` when None.
+        Arguments without the program's name; None: ``sys.argv[1:]``.
     """
     try:
         return _main(list(sys.argv[1:] if arguments is None else arguments))

@@ -44,11 +44,11 @@ VERBS = (
     "serve",
     "ping",
 )
-"""In the order of the help. Each is the function of that name in the module of that name in `rmqcore.cli.verbs`."""
+"""The verbs in the order of the help. Each is a function in the module of the same name in `rmqcore.cli.verbs`."""
 SPARK = "spark"
 
 USAGE_OF_TYPER = 2
-"""The exit code of Typer for wrong usage, here that of a damaged store."""
+"""Typer's exit code for wrong usage; here this code means a damaged store."""
 
 
 def version(asked: bool) -> None:
@@ -67,9 +67,9 @@ def options(
 
 
 def application(words: Sequence[str], answer: Callable[[int], object]) -> typer.Typer:
-    """Make the application for some words: with the verb that they begin with, or with all where they begin with none.
+    """Return the application for some words: with the verb that is the first word, or with all verbs.
 
-    `answer` is called with what the verb returns.
+    `answer` is called with the verb's result.
     """
     app = typer.Typer(
         help=(
@@ -97,9 +97,9 @@ def application(words: Sequence[str], answer: Callable[[int], object]) -> typer.
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the command line with these words and answer its exit code.
+    """Run the command line with these words and return its exit code.
 
-    Without words, in a store's directory, it tells what is there; elsewhere the help.
+    Without words it describes the store in the working directory, or prints the help if that is not a store.
     """
     code = None if words or COMPLETES in os.environ else _tell_what_is_here()
     if code is None:
@@ -111,7 +111,7 @@ def run(words: Sequence[str]) -> int:
         silence_stdout()
     except (
         OSError
-    ) as error:  # the disk has no room for the rest of the buffer: the answer is not whole
+    ) as error:  # the disk has no room for the rest of the buffer: the output is incomplete
         silence_stdout()
         return explain(error) if code == OK else code
     return code
@@ -141,12 +141,12 @@ def _run(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:
-        sys.excepthook = hook  # Typer sets one of its own
+        sys.excepthook = hook  # Typer sets its own hook
     return OK
 
 
 def _no_verb(word: str) -> int:
-    """Report an unknown verb with the one to type instead; people know those of other tools."""
+    """Report an unknown verb, with the verb to type instead; users know the verbs of other tools."""
     instead = verb_for(word)
     if instead is not None:
         say(f"unknown command {word!r}", instead)

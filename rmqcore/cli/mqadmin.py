@@ -1,4 +1,4 @@
-"""Commands that people know from mqadmin and Kafka's tools, each with the verb that does the same here."""
+"""Commands of mqadmin and Kafka's tools, each with the verb that does the same here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of a store as people type them: those that there are, and those that a shell completes."""
+"""Names of a store that users type: its topics, and completions for the shell."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ LINE_OF_TYPER = "_TYPER_COMPLETE_ARGS"
 
 
 def topics_with_queues(paths: StorePaths) -> set[str]:
-    """Topics that have a queue; none where the store has no queues, or they cannot be listed."""
+    """Return the topics with a queue; none if the store has no queues, or they cannot be listed."""
     return {topic for topic, _ in queue_names(paths, left_out)}
 
 
 def words_to_complete() -> list[str]:
     """Return the words behind ``rmqcore`` of the line that a shell asks to complete; an empty list if no shell asks.
 
-    The verb decides what is loaded: a shell that waits a second for each tab is no help. Without the line, which Typer's scripts
-    for zsh and fish give in a variable that is Typer's own, all verbs are: Typer tells the line to nobody before all commands are
-    made. So that variable decides on the time a tab takes, and on nothing else (tests/unit/cli/test_completion.py).
+    Only the verb in this line is loaded, so that a tab does not take a second. Without the line, which Typer's scripts
+    for zsh and fish pass in a variable internal to Typer, all verbs are loaded, because Typer has no interface for the
+    line before all commands are made. So that variable affects only the time of a tab
+    (tests/unit/cli/test_completion.py).
     """
     if COMPLETES not in os.environ:
         return []
@@ -48,11 +49,11 @@ _IS_HARMLESS = re.compile(r"[%A-Za-z0-9_-]+").fullmatch
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the topics of the store named earlier on the line that start with some letters, for the shell.
 
-    Only names of RocketMQ's letters, but for ``|``: zsh runs what stands in ``$(...)`` of an answer, every shell what stands
-    behind a ``|`` once it is typed, and a store may be a stranger's.
+    Only names of RocketMQ's letters without ``|`` are returned: zsh runs the text in ``$(...)`` of a completion, every
+    shell the text behind a ``|`` after Enter, and an attacker may have made the store.
 
-    The store is the first directory among the arguments. A shell shows nothing where there is no such store, or none that can be
-    read: an error would land in the line being typed.
+    The store is the first directory among the arguments. If it is missing or cannot be read, the list is empty: an
+    error would be printed into the line being typed.
     """
     try:
         for word in ctx.args:  # an option that waits for its value leaves them there

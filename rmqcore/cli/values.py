@@ -1,7 +1,7 @@
 """Parsers of option values: numbers and choices, with their error messages.
 
-Typer has types for both, and tells what is wrong in the words of the library that it parses with, without the value. So every
-option that takes no text has a parser, most of them from here; tests/unit/cli/test_option_values.py holds that.
+Typer has types for both, but its errors use the words of its parsing library, without the value. So every option that
+is not a text has a parser, most of them from here; tests/unit/cli/test_option_values.py checks that.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ Words = TypeVar("Words", bound=StrEnum)
 
 
 def wrong_value(given: str, expected: str, option: str | None = None) -> typer.BadParameter:
-    """Make the error of a value that an option does not take.
+    """Return the error for a value that an option does not accept.
 
     Parameters
     ----------
     given : str
     expected : str
-        What the option takes: ``a port from 0 to 65535``.
+        Values that the option accepts: ``a port from 0 to 65535``.
     option : str, optional
-        The option's name. A parser need not know it: Typer says whose it is.
+        The option's name. Parsers can leave it out, because Typer adds it.
     """
     return typer.BadParameter(f"got {given!r}, expected {expected}", param_hint=option)
 
 
 def whole_number(least: int, most: int, what: str = "a whole number") -> Callable[[str], int]:
-    """Make the parser of an option that takes a whole number from `least` to `most`."""
+    """Return the parser of an option whose value is a whole number from `least` to `most`."""
 
     def parse(text: str) -> int:
         try:
@@ -49,7 +49,7 @@ def whole_number(least: int, most: int, what: str = "a whole number") -> Callabl
 
 
 def number(fits: Callable[[float], bool], expected: str) -> Callable[[str], float]:
-    """Make the parser of an option that takes the numbers that fit; `expected` says which these are."""
+    """Return the parser of an option that accepts the numbers that fit; `expected` describes them."""
 
     def parse(text: str) -> float:
         try:
@@ -79,14 +79,14 @@ def endpoint(text: str, option: str | None = None) -> str:
 def none_of(
     given: str, words: Iterable[str], more: str = "", option: str | None = None
 ) -> typer.BadParameter:
-    """Make the error of a word that is none of those an option takes; `more` says what else it takes."""
+    """Return the error for a word that an option does not accept; `more` names further accepted values."""
     known = [str(word) for word in words]
     listed = f"one of {', '.join(known)}" if len(known) > 1 else known[0]
     return wrong_value(given, f"{listed}{more}{did_you_mean(given, known, shown=repr)}", option)
 
 
 def choice(words: type[Words], *names: str, **rest: Any) -> Any:
-    """Make an option that takes one of some words, and completes them; `rest` goes to `typer.Option`."""
+    """Return an option whose value is one of some words, which it completes; `rest` goes to `typer.Option`."""
 
     def parse(text: str) -> Words:
         if text not in [*words]:

@@ -1,9 +1,9 @@
 """Bytes to messages and back: the part that works alone.
 
-Importing it loads the compiled kernels and nothing else; NumPy comes with the first array that is asked for. Every function takes
-any contiguous buffer: ``bytes``, ``bytearray``, ``memoryview``, ``mmap``, a NumPy array. Damaged bytes raise
-`rmqcore.errors.CorruptMessageError`, which names the position, the field, what it should hold and what it holds. All functions
-are safe to call from several threads. docs/codec.md has an example of each, and what it costs.
+The import loads only the compiled kernels; the first array imports NumPy. Every function takes any contiguous buffer:
+``bytes``, ``bytearray``, ``memoryview``, ``mmap``, a NumPy array. Damaged bytes raise
+`rmqcore.errors.CorruptMessageError`, which names the position, the field, what it should hold and what it holds. All
+functions are safe to call from several threads. docs/codec.md has an example of each, and what it costs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def scan(
     columns: Iterable[str] | None = None,
     verify_crc: bool = False,
 ) -> ScanResult:
-    """Decode the records that lie one after the other from the start of `buf`, into columns.
+    """Decode consecutive records from the start of `buf` into columns.
 
     Parameters
     ----------
@@ -112,12 +112,10 @@ def scan(
     ValueError
         An unknown column, a negative `base_offset`.
 
-    Notes
-    -----
-    A scan stops at the first bytes that are not a record and reports the wrong field. `rmqcore.read`, which knows the offset
-    of each record, continues behind damage.
+    Notes ----- A scan stops at the first bytes that are not a record and reports the wrong field. `rmqcore.read`, which
+    knows the offset of each record, continues behind damage.
 
-    All columns take half as much memory again as the records do. `scan_batches` takes a few mebibytes, and less time.
+    All columns need half as much memory again as the records. `scan_batches` needs a few mebibytes, and less time.
     """
     view = memoryview(buf).cast("B")
     # The smallest record has 91 bytes, so a batch of this many rows takes all records.
@@ -153,12 +151,12 @@ def scan_batches(
     Parameters
     ----------
     buf : buffer
-        Of any length. It is held until the last batch was taken or `ScanBatches.close`.
+        A buffer of any length. It is held until the last batch was returned or `ScanBatches.close`.
     base_offset, columns, verify_crc
         As for `scan`.
     batch_rows, batch_bytes : int
-        A batch ends with the record that reaches either limit. Two mebibytes stay in a core's cache from the scan to the
-        consumer.
+        A batch ends with the record that reaches either limit. Two mebibytes stay in a core's cache from the scan to
+        the consumer.
 
     Raises
     ------
@@ -193,8 +191,8 @@ def unpack_cq_entries(buf: Buffer) -> NDArray[np.void]:
 def unwrap(view: MessageView) -> list[MessageView]:
     """Return the messages of a batch that was stored as one record; any other message alone, as it is.
 
-    Each message is a record of its own, at the place of the batch: topic, queue, times, hosts and PHYSICALOFFSET are those of
-    the batch; flag, body and properties are its own, and the queue offsets count up from that of the batch.
+    Each message is a record of its own, at the place of the batch: topic, queue, times, hosts and PHYSICALOFFSET are
+    those of the batch; flag, body and properties are its own, and the queue offsets count up from that of the batch.
 
     Raises
     ------
@@ -242,7 +240,7 @@ def _inner(batch: MessageView, number: int, part: BatchMessage) -> MessageView:
             queue_offset=batch.queue_offset + number,
             store_timestamp_ms=batch.store_timestamp_ms,
         )
-    except (ValueError, OverflowError) as error:  # damage: a text grew where it is not UTF-8
+    except (ValueError, OverflowError) as error:  # damage: a text that is not UTF-8 grew
         raise CorruptMessageError(
             "<batch>", 0, f"message {number}", "one that fits into a record", str(error)
         ) from error

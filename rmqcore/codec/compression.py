@@ -10,16 +10,16 @@ from rmqcore.errors import CompressionError, CompressionLibraryError
 from rmqcore.vocabulary import sysflag
 
 DEFAULT_MAX_SIZE = 256 * 1024 * 1024
-"""In bytes. Java's clients refuse to send more than 4 MiB; this limit only stops a decompression bomb."""
+"""Bytes. Java's clients refuse to send more than 4 MiB; this limit only stops a decompression bomb."""
 
 
 PIECE = 1024 * 1024
 FEED = 64 * 1024
-"""Bytes that are unpacked, and that are given to a library, at once: a packed body may grow a hundred thousand times."""
+"""Bytes to pass to a library in one call, and to unpack: a packed body may grow a hundred thousand times."""
 
 
 class Packed(Protocol):
-    """Stored bytes: `bytes`, or what is read from a file as it is sliced."""
+    """Stored bytes: `bytes`, or an object whose slices are read from a file."""
 
     def __len__(self) -> int: ...
 
@@ -38,7 +38,7 @@ def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE
     body : bytes
         The stored bytes.
     sys_flag : int
-        The record's SYSFLAG; without the COMPRESSED bit `body` comes back as it is.
+        The record's SYSFLAG; without the COMPRESSED bit `body` is returned unchanged.
     max_size : int
         The most bytes that the plain body may have.
 
@@ -74,8 +74,7 @@ def plain_pieces(body: Packed, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) 
     Raises
     ------
     CompressionError
-        Where the data turns out to be wrong, cut off or larger than `max_size`; for an unknown compression type before the
-        first piece.
+        The data is wrong, cut off or larger than `max_size`; for an unknown compression type before the first piece.
     CompressionLibraryError
         LZ4 or ZSTD without the ``compress`` extra, before the first piece.
     """
@@ -158,7 +157,7 @@ def _check_end(name: str, body: Packed, *, whole: bool) -> None:
 
 
 def _ends_zstd_frame(body: Packed, zstandard: Any) -> bool:
-    """Whether a frame that was read to the end of the bytes has all its blocks (RFC 8878, 3.1.1): the reader does not say it."""
+    """Return True if a frame read to the end of the bytes has all its blocks (RFC 8878, 3.1.1)."""
     header_bytes = body[:ZSTD_HEADER]
     checksum = 4 if zstandard.get_frame_parameters(header_bytes).has_checksum else 0
     at = zstandard.frame_header_size(header_bytes)
@@ -174,7 +173,7 @@ def _ends_zstd_frame(body: Packed, zstandard: Any) -> bool:
 
 
 def _fed(body: Packed) -> Iterator[bytes]:
-    """The packed bytes in the pieces that a library is given."""
+    """Yield the packed bytes in pieces for a library."""
     for at in range(0, len(body), FEED):
         yield body[at : at + FEED]
 

@@ -12,9 +12,9 @@ from rmqcore.errors import CorruptMessageError
 
 
 class ScanResult:
-    """The records of a buffer as columns, and where the scan ended.
+    """The records of a buffer as columns, and the end of the scan.
 
-    Takes part in the Arrow PyCapsule protocol: ``pyarrow.record_batch(result)``, ``polars.DataFrame(result)``.
+    Supports the Arrow PyCapsule protocol: ``pyarrow.record_batch(result)``, ``polars.DataFrame(result)``.
 
     Attributes
     ----------
@@ -23,9 +23,9 @@ class ScanResult:
     end_pos : int
         Position in the buffer behind the last record.
     stop_reason : str
-        ``"end"`` of the buffer, ``"blank"``, ``"zero"`` (nothing was written there) or ``"error"``.
+        ``"end"`` of the buffer, ``"blank"``, ``"zero"`` (only zeros follow) or ``"error"``.
     error : CorruptMessageError or None
-        What is wrong at `end_pos`; a record that the end of the buffer cuts is an error too.
+        Error at `end_pos`; a record that the end of the buffer cuts is an error too.
     """
 
     def __init__(
@@ -60,11 +60,12 @@ class ScanResult:
 
 
 class ScanBatches:
-    """The records of a buffer as batches of columns, made one after the other, and where the scan ended.
+    """The records of a buffer as batches of columns, made one after the other, and the end of the scan.
 
-    An iterator of `Batch`, and a stream of the Arrow PyCapsule protocol (``pyarrow.RecordBatchReader.from_stream(batches)``,
-    ``polars.DataFrame(batches)``), which gives the batches that nobody has taken yet. A batch that nobody holds any more gives
-    its memory to the next one. The buffer is held until the last batch, `close`, or the end of a ``with`` block.
+    An iterator of `Batch`, and a stream of the Arrow PyCapsule protocol
+    (``pyarrow.RecordBatchReader.from_stream(batches)``, ``polars.DataFrame(batches)``), which yields the batches not
+    returned yet. The next batch reuses the memory of a batch without references. The buffer is held until the last
+    batch, `close`, or the end of a ``with`` block.
 
     Attributes
     ----------
@@ -72,9 +73,9 @@ class ScanBatches:
     end_pos : int
         Position in the buffer behind the last record so far.
     stop_reason : str or None
-        None while there may be more batches, then as in `ScanResult`.
+        None while more batches may follow, then as in `ScanResult`.
     error : CorruptMessageError or None
-        What is wrong at `end_pos`, once the scan has ended there.
+        Error at `end_pos`, after the scan has ended there.
 
     Notes
     -----
@@ -139,7 +140,7 @@ class ScanBatches:
         return self._columns.schema_capsule()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        # The interface allows to answer in the own schema when another is requested: the consumer casts.
+        # The interface allows a stream to keep its own schema if another is requested: the consumer casts.
         return stream_capsule(self, self._columns)
 
     def __repr__(self) -> str:
@@ -149,7 +150,7 @@ class ScanBatches:
 def end_of_scan(
     stop: _places.Place, length: int, base_offset: int
 ) -> tuple[str, CorruptMessageError | None]:
-    """Why a scan of a buffer of `length` bytes ended, as `ScanResult` names it, and what is wrong there."""
+    """Return why a scan of a buffer of `length` bytes ended, as `ScanResult` names it, and the error there."""
     code = stop.code
     if code in (_places.SHORT_FILE, _scan.FULL, _scan.END) and stop.pos == length:
         return "end", None

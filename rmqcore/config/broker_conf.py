@@ -14,12 +14,12 @@ from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 
 MOST_BYTES = 1 << 20
-"""Of a configuration file. A larger file is another file, such as a CommitLog file by mistake."""
+"""Largest configuration file. A larger file is not one: perhaps a CommitLog file, by mistake."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 # Python itself would also take 1_000, nan, and digits of other scripts.
 _INT = re.compile(r"[+-]?[0-9]{1,1000}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors begin a file of UTF-8 with it
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors write it at the start of a UTF-8 file
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 # The key goes up to the first unescaped '=', ':' or white space. One '=' or ':' with white space around it follows.
 _LINE = re.compile(r"((?:\\.|[^\\=: \t\f])*)(?:[ \t\f]*[=:]|[ \t\f])?[ \t\f]*(.*)", re.DOTALL)
@@ -41,7 +41,7 @@ def snake_case(java_name: str) -> str:
 
 
 def java_name(name: str) -> str:
-    """Turn one of our field names into Java's: check_crc_on_recover -> checkCRCOnRecover."""
+    """Return Java's name of a field: check_crc_on_recover -> checkCRCOnRecover."""
     return _ACRONYMS.get(name) or re.sub("_([a-z0-9])", lambda match: match[1].upper(), name)
 
 
@@ -71,7 +71,7 @@ def parse_value(name: str, kind: str, text: str) -> object:
     Raises
     ------
     SettingError
-        The text is no such value.
+        The text is not a value of this type.
     """
     value: object = text
     if kind == "bool":
@@ -81,7 +81,7 @@ def parse_value(name: str, kind: str, text: str) -> object:
     elif kind == "float":
         value = float(text) if _FLOAT.fullmatch(text) else None
     elif kind == "str | None":
-        return text or None  # a key with nothing behind it, as templates of files have
+        return text or None  # a key without a value, as in templates of files
     if value is None:
         expected = {"bool": "true or false", "int": "a whole number", "float": "a number"}[kind]
         raise SettingError((name,), f"expected {expected}, got {text!r}")
@@ -89,7 +89,7 @@ def parse_value(name: str, kind: str, text: str) -> object:
 
 
 class Written(NamedTuple):
-    """A value as it stands in a file."""
+    """A value as written in a file."""
 
     text: str
     line: int
@@ -105,7 +105,7 @@ def wrong_in_file(
     path : path-like
     error : SettingError
     places : mapping
-        The key and the line of each name that the file has. An error of others is none of the file, and given back.
+        The key and the line of each name in the file. An error about other names is returned unchanged.
     """
     lines = [places[name][1] for name in error.names if name in places]
     if not lines:
@@ -120,7 +120,7 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, Written]:
     Raises
     ------
     ValueError
-        The file has NUL bytes or is very large: it is no text of settings.
+        The file has NUL bytes or is very large, so it is not a settings file.
     OSError
         The file cannot be read.
     """

@@ -1,7 +1,7 @@
-"""Keys of a broker.conf that a store has no use for.
+"""Keys of a broker.conf that a store does not use.
 
-RocketMQ 5.5.0 BrokerConfig, the remoting and auth configurations, and what of MessageStoreConfig concerns
-RocksDB, timers, DLedger, compaction and the like.
+RocketMQ 5.5.0 BrokerConfig, the remoting and auth configurations, and the parts of MessageStoreConfig for
+RocksDB, timers, DLedger, compaction and similar features.
 """
 
 from __future__ import annotations

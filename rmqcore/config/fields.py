@@ -1,4 +1,4 @@
-"""What the settings can hold: `setting` says it in the line of a field of MessageStoreConfig.
+"""Allowed values of the settings: `setting` declares them in the line of a field of MessageStoreConfig.
 
 Imports only the errors, units and the versions of RocketMQ.
 """
@@ -20,20 +20,20 @@ _RULE = "rule"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What a setting can hold, beside the type of its field.
+    """Allowed values of a setting, beside the type of its field.
 
     Attributes
     ----------
     least, most : int
-        Of a number. A number is a Java int unless `most` is LONG_MAX.
+        Bounds of a number, which is a Java int unless `most` is LONG_MAX.
     one_of : tuple of str
-        The names that a text can be; any text when empty.
+        The allowed names of a text; empty: any text.
     is_path : bool
         A text is a path: not empty, no NUL.
     parse : callable, optional
-        Called with the text; raises SettingError for another than it reads.
+        Called with the text; raises SettingError if it cannot parse the text.
     in_java : bool
-        RocketMQ has the setting.
+        True if RocketMQ has the setting.
     """
 
     least: int = 0
@@ -49,7 +49,7 @@ class Rule:
         Raises
         ------
         SettingError
-            It has another type, is out of its range or is none of the names.
+            The value has another type, is out of range or is not one of the names.
         """
         right = {
             "bool": isinstance(value, bool),
@@ -99,7 +99,7 @@ def setting(
 
 
 def rule_of(one: Field[Any]) -> Rule:
-    """Return the rule of a field; one without `setting` holds what its type can."""
+    """Return the rule of a field; without `setting`, any value of its type is allowed."""
     rule: Rule = one.metadata.get(_RULE, Rule())
     return rule
 

@@ -50,8 +50,8 @@ class MessageStoreConfig(Report):
     **Units.** As in Java: sizes in bytes, intervals and timeouts in milliseconds, ``file_reserved_time`` in
     hours, ``*_ratio`` in percent, ``*_least_pages`` in pages of 4096 bytes. Enum values are their Java names.
 
-    One default differs from Java: ``check_commit_log_offset_on_recover`` is on (docs/compat.md). docs/config.md says of each
-    field what it does here.
+    One default differs from Java: ``check_commit_log_offset_on_recover`` is on (docs/compat.md). docs/config.md says of
+    each field what it does here.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class MessageStoreConfig(Report):
     Warns
     -----
     UnusedSettingWarning
-        A field has another value than its default, and this release does nothing with it; one warning a field.
+        A field's value differs from its default, and this release ignores the field; one warning per field.
 
     Notes
     -----
@@ -111,11 +111,11 @@ class MessageStoreConfig(Report):
     check_commit_log_offset_on_recover: bool = True
     commit_log_recover_max_num: int = setting(10, least=1)
     recheck_reput_offset_from_cq: bool = False
-    # Not in Java, which always does so: without a CommitLog file delete the queues and begin anew at offset 0.
+    # Not in Java, which always does this: without a CommitLog file delete the queues and start again at offset 0.
     recover_without_commit_log: bool = setting(False, in_java=False)
-    # Not in Java: after an unclean exit so many bytes of log, the newest, are compared with queues and index.
+    # Not in Java: the number of newest log bytes to compare with queues and index after an unclean exit.
     recover_check_bytes: int = setting(1024 * 1024 * 1024, most=LONG_MAX, in_java=False)
-    # Not in Java: a thread that compares old log, queues and index with each other, so many bytes a second.
+    # Not in Java: bytes per second for the thread that compares old log, queues and index with each other.
     scrub_enable: bool = setting(False, in_java=False)
     scrub_bytes_per_second: int = setting(16 * 1024 * 1024, least=1, in_java=False)
     duplication_enable: bool = False
@@ -188,7 +188,7 @@ class MessageStoreConfig(Report):
     extra: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False, hash=False)
 
     def __new__(cls, **values: Any) -> Self:
-        """Refuse a name that is no field: the `__init__` of a dataclass would not say which one was meant."""
+        """Refuse an unknown field with the nearest name, which the `__init__` of a dataclass would not suggest."""
         check_names(values)
         made = super().__new__(cls)
         object.__setattr__(made, "_given", frozenset(values))
@@ -221,7 +221,7 @@ class MessageStoreConfig(Report):
         return changed
 
     def _settle(self, names: Iterable[str]) -> None:
-        """Check fields, and warn of those that nothing is done with."""
+        """Check fields, and warn of fields that this release ignores."""
         for name in names:
             value = getattr(self, name)
             if name == "extra":
@@ -263,7 +263,7 @@ class MessageStoreConfig(Report):
         return names
 
     def _repr_html_(self) -> str:
-        """A table of what was given, or found in a store's files; `as_dict` has all."""
+        """Return a table of the values set explicitly or found in a store's files; `as_dict` has all."""
         values = self.as_dict()
         given: dict[str, object] = {name: values[name] for name in values if name in self.given}
         given["all other fields"] = f"{len(values) - len(given)}, with Java's defaults"
@@ -318,10 +318,10 @@ class MessageStoreConfig(Report):
 
     @classmethod
     def from_broker_conf(cls, path: str | os.PathLike[str], **overrides: Any) -> MessageStoreConfig:
-        """Read a broker's configuration file as it is.
+        """Read a broker's configuration file.
 
-        Keys that a store has no use for are kept in `extra`. A key that no part of RocketMQ knows is kept there
-        too, and a warning names the known key nearest to it. The old spelling ``maped...`` of the ``mapped...`` keys
+        Keys that a store does not use are kept in `extra`. An unknown key is kept there too, and a warning names
+        the nearest known key. The old spelling ``maped...`` of the ``mapped...`` keys
         is understood, and the other way round.
 
         Parameters
@@ -374,7 +374,7 @@ _DEFAULTS = {f.name: f.default for f in _FIELDS}
 
 
 def check_names(values: Iterable[str]) -> None:
-    """Check that there are fields of these names.
+    """Check that all names are fields.
 
     Raises
     ------

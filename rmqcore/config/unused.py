@@ -1,4 +1,4 @@
-"""Settings of RocketMQ that this release does nothing with: what Java does with each, and what happens here instead.
+"""Settings of RocketMQ that this release ignores: the effect of each in Java, and the behaviour here instead.
 
 docs/config.md shows these texts. Imports nothing of the package.
 """
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 
 class UnusedSettingWarning(RuntimeWarning):
-    """A setting has another value than its default, and this release of rmqcore does nothing with it."""
+    """A setting's value differs from its default, and this release of rmqcore ignores the setting."""
 
 
 def warn_unused(text: str) -> None:
@@ -116,7 +116,7 @@ UNUSED: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""Fields that nobody reads. Another value than the default is taken, with a warning."""
+"""Fields that rmqcore does not read. A value other than the default is accepted, with a warning."""
 REFUSED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
         "enableDLegerCommitLog": (
@@ -136,7 +136,7 @@ REFUSED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
         ),
     }
 )
-"""Keys of a broker.conf by which a store is of a kind that rmqcore must not write: the harmless values in lower case, and why."""
+"""Keys of a broker.conf for stores that rmqcore must not write: the harmless values in lower case, and the reason."""
 LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
         "enableControllerMode": (
@@ -174,7 +174,7 @@ LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
         ),
     }
 )
-"""Keys of a broker.conf for what only Java does: the harmless values in lower case, and what happens here instead."""
+"""Keys of a broker.conf for features of Java alone: the harmless values in lower case, and the behaviour here."""
 _FALSE, _TRUE = frozenset({"", "false"}), frozenset({"", "true"})
 NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
@@ -205,7 +205,7 @@ NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
         "validateSystemTopicWhenUpdateTopic": (_TRUE, "system topics are never changed"),
     }
 )
-"""Keys by which Java's broker does what ``rmqcore serve`` does not: the harmless values in lower case, and why."""
+"""Keys for features of Java's broker that ``rmqcore serve`` lacks: the harmless values in lower case, and why."""
 
 
 def not_true_here(

@@ -10,7 +10,7 @@ from rmqcore.disk.inside.files import unlink
 
 
 class AbortFile:
-    """The file in a store's root whose mere presence says that a process has the store open, or died.
+    """The file in a store's root whose presence means that a process has the store open, or was killed.
 
     Parameters
     ----------
@@ -18,10 +18,10 @@ class AbortFile:
 
     Notes
     -----
-    Its text is the process id, which proves nothing: the process may be gone, and its number taken by another.
+    Its text is the process id. The id proves nothing: the process may have ended, and another may have its id.
 
-    **Durability.** `create` returns once the name is on disk, so no message can be there without it. A `remove` that is lost in
-    a power cut costs one recovery that finds nothing to do.
+    **Durability.** `create` returns when the name is on disk, so a store with new messages always has it. If a power
+    cut loses a `remove`, the next open runs one recovery without work.
 
     Source: RocketMQ 5.5.0 DefaultMessageStore#createTempFile, #isTempFileExist.
     """

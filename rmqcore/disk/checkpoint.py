@@ -55,7 +55,7 @@ class StoreCheckpoint(Report):
 
     @property
     def newest_known_phy_offset(self) -> int:
-        """A byte that the log had: all that was known to be on disk lies before it, or begins there."""
+        """CommitLog offset of a byte that the log had: every record known to be on disk starts before it or there."""
         return max(self.logics_physical_offset, self.confirm_phy_offset - 1)
 
     def closed_with(self, phy_offset: int, store_timestamp_ms: int) -> bool:
@@ -118,16 +118,14 @@ class CheckpointFile:
     ----------
     path : path-like
 
-    Notes
-    -----
-    **Order.** A value may never be ahead of the data it speaks of, or a recovery begins too late. So a caller reads the new
-    value before the sync of that data begins, and gives it to `update` after the sync has returned.
+    Notes ----- **Order.** A value must never be ahead of its data, or a recovery starts too late. So a caller reads the
+    new value before the sync of that data starts, and passes it to `update` after the sync has returned.
 
-    **Durability.** `flush` writes the six longs with one `pwrite`. They lie in the file's first 48 bytes and so in one sector
-    of the disk, which is written whole or not at all: there is no mixture of an old value and a new one. A new file takes
-    its name only when it is complete.
+    **Durability.** `flush` writes the six longs with one `pwrite`. They lie in the file's first 48 bytes and so in one
+    sector of the disk, which is written whole or not at all, so old and new values never mix. A new file gets its name
+    only when it is complete.
 
-    Thread safety: all methods may run at once.
+    Thread safety: all methods may run at the same time.
 
     Source: RocketMQ 5.5.0 StoreCheckpoint.
     """
@@ -151,12 +149,12 @@ class CheckpointFile:
         self._values = replace(self._values, **values)
 
     def flush(self) -> None:
-        """Write the values and wait until they are on disk; does nothing when they are on disk already.
+        """Write the values and wait until they are on disk; return at once if they are.
 
         Raises
         ------
         OSError
-            The values are not known to be on disk; the next call tries again.
+            The values may not be on disk; the next call tries again.
         """
         self._lock.run(self._flush)
 
@@ -186,7 +184,7 @@ class CheckpointFile:
 
 
 def _load(path: Path) -> StoreCheckpoint:
-    """The file's values; 0 for those that it is too short for, as in Java, where mapping the file lengthens it with zeros."""
+    """Return the file's values; 0 for those behind its end, as in Java, where the mapping adds zeros to the file."""
     data = _read(path)
     if data is None:
         return StoreCheckpoint()
@@ -194,7 +192,7 @@ def _load(path: Path) -> StoreCheckpoint:
 
 
 def _read(path: str | os.PathLike[str]) -> bytes | None:
-    """The file's bytes, as many as a checkpoint has; None where there is no file."""
+    """Return the first bytes of the file, as many as a checkpoint has; None if the file is missing."""
     try:
         file = open_file(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The JSON files in ``config/``, as a broker writes them: read whole, or not at all."""
+"""Reads the JSON files in ``config/``, as a broker writes them: a whole file or an error."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rmqcore.vocabulary.java_json import integer, quote_keys, shown_value
 
 MOST_BYTES = 64 << 20
 MOST_VALUES = 4_000_000
-"""Bounds of a file that is read; with a group on each of 100,000 topics of 16 queues it has 25 MB and 1.7 million values."""
+"""Bounds of a file: with a group on each of 100,000 topics of 16 queues it has 25 MB and 1.7 million values."""
 
 
 def read_config_file(paths: StorePaths, place: str) -> dict[str, Any] | None:
-    """Read a file; None where it is not there.
+    """Read a file; return None if it is missing.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ def read_config_file(paths: StorePaths, place: str) -> dict[str, Any] | None:
     Raises
     ------
     ValueError
-        It is empty, torn or no JSON object.
+        The file is empty, torn or not a JSON object.
     StoreFormatError, LinkError, OSError
-        It is no file, or cannot be read.
+        The path is not a regular file, or cannot be read.
     """
     data = _read(paths, place)
     return None if data is None else parse_config(data)
@@ -46,7 +46,7 @@ def what_is_wrong(paths: StorePaths, place: str) -> str | None:
 
 
 def _read(paths: StorePaths, place: str) -> bytes | None:
-    """What a file has; None where it is not there."""
+    """Return the bytes of a file; None if it is missing."""
     try:
         with Folder(paths.root) as root:
             file = root.open_file(place, os.O_RDONLY)

@@ -22,31 +22,31 @@ from rmqcore.vocabulary.java_json import shown_value
 FILE = "config/consumerOffset.json"
 LMQ_FILE = "config/lmqConsumerOffset.json"
 LMQ_TABLE = "lmqOffsetTable"
-"""Of `LMQ_FILE`: by topic and group, whose name begins with `rmqcore.vocabulary.topics.LMQ_PREFIX`, the offset in queue 0."""
+"""Key in `LMQ_FILE`: offsets in queue 0 by topic and light group (`rmqcore.vocabulary.topics.LMQ_PREFIX`)."""
 BETWEEN_TOPIC_AND_GROUP = "@"
 MOST_PROBLEMS = 100
 
 ROCKSDB = ("config/metadata", "config/consumerOffsets", "config/rdb")
-"""Where a broker keeps its offsets instead that was told to keep them in RocksDB."""
+"""Places of the offsets if the broker is configured to keep them in RocksDB."""
 
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class ConsumerOffsets:
-    """The offsets that consumer groups have committed; those that broadcast keep theirs themselves.
+    """The offsets that consumer groups have committed; broadcasting consumers keep their own.
 
     Attributes
     ----------
     groups : mapping of str to a mapping of (topic, queue id) to int
-        By group and queue the queue offset of the first message that the group has not consumed. ``%RETRY%GROUP`` is a topic
-        like any other. Groups and queues have the order of the file.
+        For each group and queue, the queue offset of the first message that the group has not consumed.
+        ``%RETRY%GROUP`` is a topic like any other. Groups and queues have the order of the file.
     source : Path or None
         The file that was read; None if there is no readable file.
     is_backup : bool
-        `source` is the ``.bak`` file: what the broker wrote last but one.
+        True if `source` is the ``.bak`` file, the broker's last write but one.
     data_version : DataVersion or None
-        None where the file has none.
+        None if the file has no version.
     problems : tuple of str
         Problems of reading, each as a sentence; at most 100, the last of which counts all others.
     """
@@ -59,12 +59,12 @@ class ConsumerOffsets:
 
 
 def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
-    """Read the consumer groups' offsets of a store; a store without the files has none.
+    """Read the consumer groups' offsets of a store; a store without the files has no groups.
 
-    `LMQ_FILE` is read instead if it was written after `FILE`, or `FILE` is missing: with ``enableLmq`` a broker reads no other.
-    As in Java the ``.bak`` file is read where the file is missing, empty or no JSON; `ConsumerOffsets.problems` tells of it.
-    Invalid offsets are left out and reported, where Java would read nothing of the file. Nothing is raised for what lies
-    there.
+    `LMQ_FILE` is read instead if it was written after `FILE`, or `FILE` is missing: with ``enableLmq`` a broker reads
+    only this file. As in Java the ``.bak`` file is read if the file is missing, empty or not JSON;
+    `ConsumerOffsets.problems` reports it. Invalid offsets are left out and reported; Java would not read the file at
+    all. The content of the files never raises an error.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
     Raises
     ------
     RemoteStorageError
-        The store is behind a URL, and its server does not give a file.
+        The store is behind a URL, and its server does not return a file.
 
     Notes
     -----
@@ -89,7 +89,7 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
             if saved is None:
                 continue
         except RemoteStorageError:
-            raise  # it says nothing of what lies there
+            raise  # the content of the file is unknown
         except (StoreError, OSError, ValueError) as error:
             what = str(error)
             problems.add(what if root in what else f"{root}/{place}: {what}")
@@ -105,7 +105,7 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
 def parse_consumer_offsets(
     saved: Mapping[str, Any], tell: Callable[[str], None]
 ) -> tuple[dict[str, dict[tuple[str, int], int]], DataVersion | None]:
-    """Parse the object of the file: returns the offsets, as `ConsumerOffsets.groups`, and their version.
+    """Parse the file's object; return the offsets, as `ConsumerOffsets.groups`, and their version.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def _long(value: object) -> int | None:
 
 
 class _Problems:
-    """The first problems, and how many there are."""
+    """The first problems, and the number of all."""
 
     def __init__(self) -> None:
         self._first: list[str] = []

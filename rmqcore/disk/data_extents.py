@@ -1,4 +1,4 @@
-"""Where a file holds bytes at all: its parts that are no holes, and where what was written to a file of its full length ends."""
+"""Parts of a file that are not holes, and the end of the bytes written to a file of full length."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rmqcore.disk.read_range import opened, read_exactly
 from rmqcore.errors import StoreFormatError, is_of_the_system
 
 CHUNK = 256 * 1024
-"""So little that the memory of one read serves the next, and stays in a core's cache."""
+"""Bytes of one read: few, so that the next read reuses the same memory in a core's cache."""
 
 
 def used_end(path: str, begin: int, end: int) -> int:
-    """Return the position behind the last byte of [begin, end) in a file that is not zero; `begin` when all bytes are zero."""
+    """Return the position behind the last byte in [begin, end) of a file that is not zero; `begin` if all are zero."""
     with opened(path, os.O_RDONLY) as fd:
         size = os.fstat(fd).st_size
         if size < end:
@@ -43,15 +43,15 @@ def data_ranges(fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 class DataExtents:
-    """The parts of an open file that are no holes, asked for one after the other.
+    """The parts of an open file that are not holes, searched one after the other.
 
-    A file of many holes is asked about each once, however often it is gone over: the last answer is kept.
+    The last answer of the file system is kept, so repeated scans of a file with many holes look up each hole once.
 
     Parameters
     ----------
     fd : int
     end : int
-        What lies behind this position does not count.
+        Bytes behind this position do not count.
     """
 
     def __init__(self, fd: int, end: int) -> None:
@@ -60,12 +60,12 @@ class DataExtents:
         self._asked = self._first = self._last = 0
 
     def following(self, pos: int) -> tuple[int, int]:
-        """The first bytes at or behind `pos` that are no hole, as far as the file system tells; without any, none at the end.
+        """Return start and end of the next data from `pos` on, as the file system reports it; empty without any.
 
         Raises
         ------
         OSError
-            A signal handler's, never one of the file system: then every byte may be data.
+            Raised by a signal handler only: after an error of the file system every byte counts as data.
         """
         if not self._asked <= pos < self._last:
             self._asked = pos
@@ -83,5 +83,5 @@ class DataExtents:
                 raise
             if error.errno == errno.ENXIO:
                 return self._end, self._end
-            return pos, self._end  # the file system cannot tell: every byte may be data
+            return pos, self._end  # the file system does not report holes: every byte may be data
         return min(first, self._end), min(last, self._end)

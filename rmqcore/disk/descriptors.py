@@ -9,11 +9,11 @@ from rmqcore.errors import is_no_descriptor
 
 MOST_QUEUE_FILES = 1024
 TO_GO_ON = 8
-"""Descriptors that a store needs at once at most: two for the next file of the log, others for queues, index and checkpoint."""
+"""Most descriptors that a store needs at the same time: two for the log's next file, the rest for its other parts."""
 
 
 def most_descriptors() -> int | None:
-    """Return how many descriptors this process may have; None where there is no limit, or the system does not tell."""
+    """Return the process's limit of descriptors; None if it has no limit, or the system does not report it."""
     try:
         import resource
     except ImportError:

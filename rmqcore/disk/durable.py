@@ -26,12 +26,12 @@ def sync_directory(directory: str | os.PathLike[str]) -> None:
 
 
 def delete_file(path: Path) -> int:
-    """Delete a file, if it is there, and wait until that is on disk; answer the bytes that it occupies."""
+    """Delete a file, if it exists, and wait until the deletion is on disk; return the bytes that it occupied."""
     try:
         occupied = os.lstat(path).st_blocks * 512
         unlink(path, missing_ok=True)
     except FileNotFoundError:
-        occupied = 0  # perhaps since a call that did not come to its end
+        occupied = 0  # an interrupted call may have deleted it
     sync_directory(path.parent)
     return occupied
 
@@ -41,7 +41,7 @@ def make_directory(directory: Path) -> None:
     if directory.is_dir():
         return
     make_directory(directory.parent)
-    # Opened first: without a descriptor for the sync nothing is made, and the next call finds nothing that looks synced.
+    # Opened first: without a descriptor for the sync no directory is made that a later call would take for synced.
     parent = open_folder(directory.parent)
     try:
         make_folder(directory, exist_ok=True)

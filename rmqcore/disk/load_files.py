@@ -18,19 +18,19 @@ from rmqcore.errors import StoreFormatError
 def load_files(
     directory: str | Path | Sequence[Path], file_size: int, odd: Collection[str] = ()
 ) -> tuple[list[tuple[int, str]], list[str]]:
-    """List the files of a CommitLog or of a queue that is going to be written, by the offsets in their names.
+    """List the files of a CommitLog or of a queue, before it is written, by the offsets in their names.
 
-    As in Java a file of another size is an error, except an empty last one: a crash between two system calls leaves such a file.
-    Directories and names that are no offset are left alone.
+    As in Java a file of another size is an error, except an empty last one, which a crash between two system calls
+    leaves. Directories and names that are not an offset are left alone.
 
     Parameters
     ----------
     directory : path-like or sequence of path-like
-        Where the files lie; several directories can hold one CommitLog. They may be missing.
+        Directories of the files; several can hold one CommitLog. They may be missing.
     file_size : int
         Bytes of each file, as configured.
     odd : collection of str
-        Paths of files that are listed although they have another size.
+        Paths of files to list although they have another size.
 
     Returns
     -------
@@ -40,8 +40,8 @@ def load_files(
     Raises
     ------
     StoreFormatError
-        A file has another size than configured, is no regular file, or leaves no room for the next one in 63 bits. LinkError:
-        it is a link. LogFileTwiceError: it lies in two directories.
+        A file's size differs from the configured size, it is not a regular file, or the next file's offset exceeds 63
+        bits. LinkError: a file is a link. LogFileTwiceError: it lies in two directories.
 
     Notes
     -----
@@ -87,7 +87,7 @@ def _another_size(path: str, size: int, file_size: int, every: list[str]) -> Sto
         f"{path}: file size is {size}, expected {file_size} as configured"
         + ("" if twin is None else f", the size of {twin}")
     )
-    if twin is None:  # the files are sound, and the setting is wrong
+    if twin is None:  # the files are sound, but the setting is wrong
         error.hint = (
             "omit the sizes: rmqcore.open reads them from the files, and "
             "rmqcore.find_config(path) returns them"

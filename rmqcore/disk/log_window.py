@@ -1,7 +1,7 @@
-"""A window over the bytes of one CommitLog file that moves along with a scan.
+"""A window over the bytes of one CommitLog file that moves with a scan.
 
-The bytes are read, not mapped: a bad sector, or a file that somebody cuts, is an error here, where it would end the process
-under a mapping.
+The bytes are read, not mapped: a bad sector, or a file that another process cuts, raises an error here, and would kill
+the process with a mapping.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ WINDOW = 2 * 1024 * 1024
 (1 MiB was measured 9 % slower)."""
 
 FREE_BYTES = 16 * 1024 * 1024
-"""Bytes that may be hashed and read in vain for places that do not prove themselves, beside as many as were walked. Chance
-never comes near; a file that does was made to, and from there on each such place costs a constant (`Prover`)."""
+"""Bytes that may be hashed and read for places that do not prove themselves, beside the number of bytes scanned. Only a
+file made for it exceeds this; then each further place of this kind costs a constant (`Prover`)."""
 
 MAX_UNPROVEN = 16 * 1024 * 1024
 """A longer record behind damage is proven before a window grows for it."""
 
 STATES_READ = 256 * 1024
-"""Bytes read at once for the states of a `Prover`: a multiple of what it wants, small enough for a core's cache."""
+"""Bytes read at once for the states of a `Prover`: a multiple of its step, small enough for a core's cache."""
 
 Feed = Callable[..., Place]
-"""`ColumnScan.feed`, `ViewScan.feed`, or a function around one that takes the same arguments."""
+"""`ColumnScan.feed`, `ViewScan.feed`, or a wrapper with the same arguments."""
 
 ReadInto = Callable[[memoryview, int], int]
 
 
 class LogWindow:
-    """Bytes [start, start + length) of a file, in a buffer that is used again and again.
+    """Bytes [start, start + length) of a file, in a buffer that is reused.
 
     Parameters
     ----------
     read_into : callable
-        Fills a memoryview from a byte of the file on and answers the bytes read. It answers fewer only where the file ends;
-        a source that knows better raises instead (`WholeFile`).
+        Fills a memoryview from a byte of the file on and returns the bytes read. Fewer than asked mean the end of the
+        file; a source of known size raises instead (`WholeFile`).
     file_from_offset : int
         CommitLog offset of the file's first byte.
     size : int
@@ -57,21 +57,22 @@ class LogWindow:
     room : int
         Bytes read at once; a larger record makes the buffer larger.
     peek_into : callable, optional
-        As `read_into`, for bytes that are only looked at on the way: what the disk does not give is zeros, and nobody is told.
+        As `read_into`, for bytes that are only looked at: zeros replace bytes that the disk does not return, without a
+        report.
     extents : DataExtents, optional
         The parts of the file that are searched; all of it by default.
     descriptor : Descriptor, optional
-        The open file: small parts that are only looked at come from it, and what it does not give from `peek_into`.
+        The open file, from which small parts that are only looked at are read; `peek_into` reads the parts that fail.
     check_place : bool
-        Records say where they lie; False where the feed does not ask them.
+        True if the offset in each record must match its place; False if the feed does not check that.
 
     Attributes
     ----------
     buf : memoryview
     start, length : int
-        Position in the file of ``buf[0]``, and how many bytes are valid.
+        Position in the file of ``buf[0]``, and the number of valid bytes.
     end : int
-        Where the file ends: `size`, less once a read has met an earlier end.
+        End of the file: `size`, or less after a read has met an earlier end.
     bytes_in_vain : int
         Bytes read and hashed for places that did not prove themselves.
 
@@ -132,18 +133,18 @@ class LogWindow:
         wanted = self._without_hole(pos, need, min(len(self.buf), self.end - pos))
         got = self._read_into(self.buf[carry:wanted], pos + carry) if wanted > carry else 0
         self.start, self.length = pos, carry + got
-        if self.length < wanted:  # somebody cut the file since its size was asked for
+        if self.length < wanted:  # the file was cut after its size was read
             self.end = pos + self.length
 
     def _without_hole(self, pos: int, need: int, wanted: int) -> int:
-        """How much of `wanted` bytes at `pos` is worth reading: no hole behind the bytes that are needed.
+        """Return how many of `wanted` bytes at `pos` to read: those before the first hole behind the needed bytes.
 
-        Before the first damage nobody asks: a sound file has its holes at the end.
+        Only scans behind damage call this: a sound file has its holes at the end.
         """
         if self._extents is None or not self._damaged:
             return wanted
         first, last = self._extents.following(pos)
-        # All places of the extent are looked at when a header fits behind the last one.
+        # All places of the extent are checked if a header fits behind the last one.
         return min(wanted, max(need, last + REC_HEADER_SIZE - pos if first - pos <= need else 0))
 
     # ---- records ------------------------------------------------------------------------------------
@@ -159,14 +160,14 @@ class LogWindow:
         Returns
         -------
         Place
-            Where it stopped, a position in the file. `scan.END` says to go on from there: the window is used up, or its end cuts
-            the next record.
+            Place at which the scan stopped, a position in the file. `scan.END`: continue from there, because the window
+            is used up or its end cuts the next record.
         """
         if self._walk_begin is None:
             self._walk_begin = pos
         self.cover(pos)
         place = feed(*self._from(pos), **checks).moved(self.start)
-        # The caller is told of what was taken before more is read, which may fail.
+        # The caller receives the scanned records before the next read, which may fail.
         if place.code != places.SHORT:
             return place
         return (
@@ -174,12 +175,12 @@ class LogWindow:
         )
 
     def _feed_short(self, feed: Feed, place: Place, checks: dict[str, Any]) -> Place:
-        """What `feed` answers where the record at `place` goes past the window."""
-        del feed, checks  # the next call gives the record
+        """Return the result of `feed` if the record at `place` goes past the window."""
+        del feed, checks  # the next call returns the record
         return self._bring_in(place) or Place(place.pos, scan.END)
 
     def step(self, pos: int) -> Place:
-        """What lies at `pos`, all of it brought in and checked with its CRC; a position in the file."""
+        """Return the place at `pos`, a position in the file, with its record read whole and its CRC checked."""
         self.cover(pos)
         while True:
             place = places.step(*self._from(pos)).moved(self.start)
@@ -190,9 +191,9 @@ class LogWindow:
                 return refused
 
     def _bring_in(self, place: Place) -> Place | None:
-        """Bring in a record that goes past the window; or answer what is wrong with it, told from its two ends.
+        """Read a record that goes past the window; return its fault if its two ends show one.
 
-        A large record is looked at before it asks for memory, and so is each one in a file with damage.
+        A large record is checked before memory is allocated for it, and so is each record in a file with damage.
         """
         if place.expected > WINDOW or self._prover is not None:
             shape = self._shape(place.pos)
@@ -207,11 +208,11 @@ class LogWindow:
     # ---- the next sound place -----------------------------------------------------------------------
 
     def next_proven(self, pos: int, *, after_zeros: bool) -> tuple[int | None, int]:
-        """The next place after `pos` that proves itself; or None, and the end of the last byte from there on that is not 0.
+        """Return the next place after `pos` that proves itself; or None, and the end of the last byte that is not 0.
 
-        The places where the damaged record would end by its own lengths are tried first, so that its body is not searched and no
-        record forged in there is believed. Zeros at `pos` have no lengths to try. The answer depends on the file's bytes
-        alone, its price on the bytes that are there (docs/reading-damaged-stores.md).
+        The ends of the damaged record by its own lengths are tried first, so that its body is not searched and a record
+        forged in the body is not believed. Zeros at `pos` have no lengths to try. The answer depends only on the file's
+        bytes, its cost on the bytes outside of holes (docs/reading-damaged-stores.md).
         """
         self._damaged = True
         self._allowance = FREE_BYTES + pos - (self._walk_begin or 0)
@@ -226,8 +227,8 @@ class LogWindow:
     def skips(self, *, leave_out: bool) -> Skips:
         """Make scans find the next proven place by themselves, if a window has enough bytes.
 
-        The parameters are those of `Skips`. The caller sees to its `settled`, and that its `bytes_in_vain` are those of this
-        window.
+        The parameters are those of `Skips`. The caller sees to its `settled`, and that its `bytes_in_vain` are those of
+        this window.
         """
         return Skips(self._the_prover(), leave_out=leave_out, credit_from=self._credit_from)
 
@@ -236,7 +237,7 @@ class LogWindow:
         return self.file_from_offset + (self._walk_begin or 0) - FREE_BYTES
 
     def _search(self, begin: int) -> tuple[int | None, int]:
-        """Look at each MAGIC behind `begin`; answers as `next_proven`."""
+        """Check each MAGIC behind `begin`; return as `next_proven`."""
         self.cover(begin)
         at = begin - self.start
         used = begin + (1 if at < self.length and self.buf[at] else 0)
@@ -262,14 +263,14 @@ class LogWindow:
         return None, used
 
     def _next_data(self, pos: int) -> int:
-        """Where to search on: a hole holds no MAGIC, of which no byte is 0."""
+        """Return the position of the next search: a hole cannot hold a MAGIC, which has no byte 0."""
         if self._extents is None:
             return pos
         first, last = self._extents.following(pos)
         return max(pos, first - REC_MAGIC) if first < last else self.end
 
     def _find(self, pos: int) -> Place:
-        """The first candidate in the window that proves itself, or that asks for more."""
+        """Return the first candidate in the window that proves itself, or that needs more bytes."""
         if self._prover is not None and self._prover.has_states:
             return self._prover.find(*self._from(pos)).moved(self.start)
         credit = self._allowance - self.bytes_in_vain
@@ -296,7 +297,7 @@ class LogWindow:
         return prover.step(*self._from(pos)).code > 0
 
     def _shape(self, pos: int) -> Place:
-        """What lies at `pos` by all but its CRC, a position in the file."""
+        """Return the place at `pos`, a position in the file, checked without its CRC."""
         return self._the_prover().shape(*self._from(pos)).moved(self.start)
 
     def _the_prover(self) -> Prover:
@@ -320,7 +321,7 @@ class LogWindow:
                     wanted = min(STATES_READ, last - pos, self.end - pos)
                     got = self._peek_into(view[:wanted], pos)
                     prover.add(view, got, pos)
-                    if got < wanted:  # the file was cut: what is not there proves nothing
+                    if got < wanted:  # the file was cut: missing bytes prove nothing
                         return
                 pos = max(last, pos + 1)
 

@@ -12,13 +12,13 @@ class Misnamed:
     Attributes
     ----------
     topic, queue_id, queue_offset : str, int, int
-        The entry.
+        Place of the entry.
     phy_offset : int
         CommitLog offset of the record.
     named_topic, named_queue_id, named_queue_offset : str, int, int
-        What the record says.
+        Place that the record names.
     at_the_end : bool
-        No entry of the queue's own records lies behind the entry.
+        True if no entry of the queue's own records lies behind the entry.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class Misnamed:
 
     @property
     def _difference(self) -> tuple[str, str]:
-        """What the record names, and the fields that say so."""
+        """Return the place that the record names, and the fields that differ."""
         if (self.named_topic, self.named_queue_id) != (self.topic, self.queue_id):
             return f"{self.named_topic} {self.named_queue_id}", "TOPIC or QUEUEID"
         if self.named_queue_offset != self.queue_offset:

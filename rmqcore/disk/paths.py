@@ -22,15 +22,16 @@ _SECRETS_OF_URL = re.compile(r"(?<=://)[^/]*@|[?].*", re.DOTALL)
 
 
 class StorePaths:
-    """Where the parts of a store lie under its root (storePathRootDir).
+    """Paths of a store's parts under its root (storePathRootDir).
 
-    All paths are absolute from here on: a later `os.chdir` moves no file to another directory.
+    All paths are made absolute, so a later `os.chdir` does not change them.
 
     Parameters
     ----------
     root : path-like
     commitlog : path-like or sequence of path-like, optional
-        The directories of storePathCommitLog, when the CommitLog lies elsewhere; see `log_directories` for the text of a setting.
+        The directories of storePathCommitLog, if the CommitLog lies elsewhere; see `log_directories` for the setting's
+        text.
     read_only : sequence of path-like
         The directories of readOnlyCommitLogStorePaths: their files are part of the log, new files are made elsewhere.
     follow_links : bool
@@ -39,19 +40,20 @@ class StorePaths:
     Attributes
     ----------
     commitlog : Path
-        The directory of the CommitLog; the first one where there are several.
+        The directory of the CommitLog; the first if it has several.
     commitlogs : tuple of Path
-        All directories of the CommitLog, read-only ones too. Its files, sorted by the offsets in their names, are one sequence.
+        All directories of the CommitLog, read-only ones too. Its files, sorted by the offsets in their names, are one
+        sequence.
     new_file_folders : tuple of Path
-        Those of them in which new files may be made, sorted by name as Java has them.
+        Directories of the CommitLog in which new files may be made, sorted by name as in Java.
     leave_out_links : bool
-        Whoever lists the store leaves out a link that is not followed, where `LinkError` is raised otherwise: `fsck` notes it. Of
-        a file that lies in two directories of the log the first is listed, where `LogFileTwiceError` is raised otherwise.
+        Listings of the store leave out a link that is not followed, instead of raising `LinkError`; `fsck` notes it. Of
+        a file that lies in two directories of the log the first is listed, instead of raising `LogFileTwiceError`.
 
     Raises
     ------
     TypeError, ValueError, FileNotFoundError
-        As `absolute_path`. ValueError also where all directories of the log are read-only.
+        As `absolute_path`. ValueError also if all directories of the log are read-only.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class StorePaths:
 
     @property
     def location(self) -> str:
-        """Where the store lies, as messages and reports name it."""
+        """Location of the store, as messages and reports name it."""
         return str(self.root)
 
     def add_log(self, folder: Path) -> None:
@@ -108,15 +110,15 @@ class StorePaths:
         beginnings: bool = False,
         progress: Callable[[int, int], object] | None = None,
     ) -> int:
-        """Bring the files below some directories here that lie elsewhere, before each is asked for; answer their bytes.
+        """Fetch remote files below some directories in advance; return their bytes.
 
-        The files of a directory lie here: nothing happens, and the answer is 0.
+        The files of a local directory are here: the call returns 0.
 
         Parameters
         ----------
         *parts : Path
         beginnings : bool
-            Of each file no more than its first bytes.
+            Fetch only the first bytes of each file.
         progress : callable, optional
             Called with (bytes done, bytes in all).
         """
@@ -176,8 +178,7 @@ class StorePaths:
         Raises
         ------
         ValueError
-            The topic cannot be used as a directory name: it is empty, ``.`` or ``..``, or contains
-            a separator or NUL.
+            The topic cannot name a directory: it is empty, ``.`` or ``..``, or contains a separator or NUL.
         """
         if topic in ("", ".", "..") or "/" in topic or os.sep in topic or "\0" in topic:
             raise ValueError(f"topic {topic!r} cannot be used as a directory name")
@@ -188,25 +189,25 @@ class StorePaths:
 
 
 def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
-    """Return an absolute path, so that it means the same directory whatever the working directory becomes.
+    """Return an absolute path, which leads to the same directory after a change of the working directory.
 
-    Links stay as they are, so a root that is a link keeps its name. A path with ``..`` in it is resolved: behind a link ``..`` is
-    not the directory that the text names.
+    Links are not resolved, so a root that is a link keeps its name. A path with ``..`` in it is resolved: behind a link
+    ``..`` is not the directory that the text names.
 
     Parameters
     ----------
     path : path-like
     what : str
-        How an error calls it.
+        Name of the argument in errors.
 
     Raises
     ------
     TypeError
-        No str and no path-like of str.
+        The path is neither str nor path-like of str.
     ValueError
         The path is empty, or has a NUL or half of a surrogate pair in it; or it is a URL.
     FileNotFoundError
-        The path is relative, and the working directory is gone.
+        The path is relative, and the working directory was deleted.
     """
     try:
         text = os.fspath(path)
@@ -235,7 +236,7 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Return True if a path begins with a scheme: ``s3://bucket/store``, ``file:///data/store``."""
+    """Return True if a path starts with a scheme: ``s3://bucket/store``, ``file:///data/store``."""
     return _URL.match(os.fspath(path)) is not None
 
 
@@ -250,12 +251,12 @@ def log_directories(text: str, field: str) -> list[str]:
     Raises
     ------
     ValueError
-        A part is empty, or begins or ends with white space. Java would take such a part for a directory of that name: for the
-        root of the file system, or for `` /disk2/commitlog`` below the working directory.
+        A part is empty, or begins or ends with white space. Java would take such a part for a directory of that name:
+        for the root of the file system, or for `` /disk2/commitlog`` below the working directory.
 
     Notes
     -----
-    As in Java, empty parts at the end count for nothing. Source: RocketMQ 5.5.0 MultiPathMappedFileQueue#getPaths,
+    As in Java, empty parts at the end are ignored. Source: RocketMQ 5.5.0 MultiPathMappedFileQueue#getPaths,
     MixAll#MULTI_PATH_SPLITTER.
     """
     several = PATH_SPLITTER in text
@@ -298,7 +299,7 @@ def parse_file_name(name: str) -> int | None:
 
 
 def is_index_file_name(name: str) -> bool:
-    """Return whether Java takes a name in ``index/`` for an index file: a decimal number that fits a long."""
+    """Return whether a name in ``index/`` is an index file for Java: a decimal number that fits a long."""
     return name.isascii() and name.isdigit() and len(name) <= 19 and int(name) <= MAX_OFFSET
 
 
@@ -314,7 +315,8 @@ def is_utf8(name: str) -> bool:
 def parse_queue_id(name: str) -> int | None:
     """Parse the name of a directory below ``consumequeue/TOPIC/``: the queue id; None for any other name.
 
-    Java reads the name as an int, and finds the directory by that int again: a name with leading zeros is no queue id.
+    Java reads the name as an int, and finds the directory by that int again: a name with leading zeros is not a queue
+    id.
     """
     if not (name.isascii() and name.isdigit()):
         return None

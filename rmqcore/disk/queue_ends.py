@@ -1,4 +1,4 @@
-"""Where a queue begins and ends, found from its entries: the rules of Java's recovery."""
+"""Start and end of a queue, found from its entries by the rules of Java's recovery."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ def recovered_end(files: Sequence[QueueFile], known: tuple[int, int] = (-1, 0)) 
     files : sequence of QueueFile
         Oldest first.
     known : (int, int)
-        First queue offset of a file, and how many of its entries are known to be valid: an earlier answer to go on from.
+        First queue offset of a file, and the number of its entries known to be valid: an earlier result to continue
+        from.
 
     Returns
     -------
     tuple
-        The index in `files` of the file in which the entries end, and the number of valid entries in it; (-1, 0) without files.
+        The index in `files` of the file in which the entries end, and the number of valid entries in it; (-1, 0)
+        without files.
 
     Notes
     -----
@@ -51,11 +53,11 @@ def recovered_end(files: Sequence[QueueFile], known: tuple[int, int] = (-1, 0)) 
 
 
 def truncated_end(files: Sequence[QueueFile], at: int, valid: int, log_end: int) -> tuple[int, int]:
-    """Find where a queue ends once the entries of messages at or after CommitLog offset `log_end` are cut.
+    """Find the end of a queue after the entries of messages at or after CommitLog offset `log_end` are cut.
 
-    `at` and `valid` are what `recovered_end` answered, and this answer has the same form; (-1, 0) when no entry is left. A file
-    whose first entry is cut is dropped whole. Java takes a file's first entry for valid whatever it holds; here a file that
-    begins with an invalid entry is dropped too.
+    `at` and `valid` are the result of `recovered_end`, and this result has the same form; (-1, 0) if no entry is left.
+    A file whose first entry is cut is dropped whole. Java accepts a file's first entry without a check; here a file
+    that starts with an invalid entry is dropped too.
 
     Source: RocketMQ 5.5.0 ConsumeQueue#truncateDirtyLogicFiles.
     """
@@ -82,7 +84,7 @@ def count_entries(file: QueueFile, known: int, log_end: int | None) -> int:
 
 
 def newest_entry(files: Sequence[QueueFile], at: int, valid: int) -> np.void | None:
-    """The last entry of a queue that ends behind the first `valid` entries of file `at`; None when there is no entry."""
+    """Return the last entry of a queue that ends behind the first `valid` entries of file `at`; None if empty."""
     if valid == 0:
         if at <= 0:
             return None
@@ -92,10 +94,11 @@ def newest_entry(files: Sequence[QueueFile], at: int, valid: int) -> np.void | N
 
 
 def newest_by_bisection(files: Sequence[QueueFile]) -> np.void | None:
-    """Find the newest entry of a queue in a few reads, whatever its length; None when its last files have no entry.
+    """Find the newest entry of a queue of any length in a few reads; None if its last files have no entry.
 
-    Entries lie side by side from a file's first byte on, and zeros behind them. In a damaged queue it is an entry before a place
-    without one. A filler does not count, nor does an entry whose message does not lie behind that of its neighbour.
+    Entries lie side by side from a file's first byte on, followed by zeros. In a damaged queue the result is some entry
+    before a place without one. Fillers do not count, nor do entries whose messages do not lie behind those of their
+    neighbours.
     """
     for file in reversed(files[-RECOVERED_FILES:]):
         known = _entries_by_bisection(file)
@@ -111,7 +114,7 @@ def newest_by_bisection(files: Sequence[QueueFile]) -> np.void | None:
 
 
 def _entries_by_bisection(file: QueueFile) -> int:
-    """How many entries a file has, if none of them is invalid."""
+    """Return the number of entries of a file, if all are valid."""
     low = valid_prefix(file.read(0, FIRST_CHUNK))
     if low < FIRST_CHUNK:
         return low
@@ -143,21 +146,21 @@ def corrected_min(
 ) -> int:
     """Find the queue offset of the first entry whose message the CommitLog still holds.
 
-    Only the first file is searched, so the answer can be what it was although that whole file has expired; in a queue that was
-    rebuilt from mid-file on, it can be the offset of a filler.
+    Only the first file is searched, so the result can stay the same although that whole file has expired; in a queue
+    that was rebuilt from the middle of a file on, it can be the offset of a filler.
 
     Parameters
     ----------
     known_min, end : int
         The queue's min offset so far (0 after a load) and its max offset.
     first_offset, first_count : int
-        Queue offset of the first file's first entry, and how many entries before `end` that file has.
+        Queue offset of the first file's first entry, and the number of that file's entries before `end`.
     log_min : int
         CommitLog offset of the log's first byte.
     newest_phy_offset : int
-        The CommitLog offset in the last entry; -1 when the last file has no entry (Java does not look further back).
+        The CommitLog offset in the last entry; -1 if the last file has no entry (Java does not search further back).
     phy_offset : callable
-        The CommitLog offset in the entry at a queue offset, -1 when the entry cannot be read.
+        Returns the CommitLog offset in the entry at a queue offset; -1 if the entry cannot be read.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Files of ConsumeQueues known by their names and sizes in a directory; nothing is mapped, nothing stays open."""
+"""Files of ConsumeQueues, listed by their names and sizes; no file is mapped or stays open."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Entries = npt.NDArray[np.void]
 
 MOST_NUMBERS = 10_000
 MOST_TOPICS = 10_000
-"""Batch topics that are held by name."""
+"""Most batch topics to hold in memory by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFile:
     """One file of a queue.
 
-    Its name is the byte of the queue at which it starts, `size` its bytes on disk; `entry_count` is the number of whole entries
-    that belong to it.
+    Its name is the byte of the queue at which it starts, `size` its bytes on disk; `entry_count` is the number of whole
+    entries that belong to it.
     """
 
     path: str
@@ -60,19 +60,19 @@ class QueueFile:
         return data[: len(data) - len(data) % CQ_STORE_UNIT_SIZE]
 
     def used_end(self, begin: int, end: int) -> int:
-        """Return the queue offset behind the last entry of [begin, end) with a byte that is not zero; `begin` without one.
+        """Return the queue offset behind the last entry in [begin, end) that is not all zeros; `begin` without one.
 
         Raises
         ------
         FileNotFoundError, StoreFormatError
-            The file is gone, or has become shorter.
+            The file was deleted or cut.
         """
         unit, first = CQ_STORE_UNIT_SIZE, self.first_offset
         used = used_end(self.path, (begin - first) * unit, (end - first) * unit)
         return first + -(-used // unit)
 
     def read_into(self, out: memoryview, start: int) -> None:
-        """Fill `out` with entries from the file's entry number `start` on; what the file does not have is left as it is."""
+        """Fill `out` with entries from the file's entry number `start` on; leave the part behind the file's end."""
         pos = start * CQ_STORE_UNIT_SIZE
         with opened(self.path, os.O_RDONLY, part=(pos, len(out))) as fd:
             os.preadv(fd, [out], pos)
@@ -81,10 +81,10 @@ class QueueFile:
 def queue_directories(
     paths: StorePaths, unreadable: Unreadable | None = None
 ) -> Iterator[tuple[str, int, str]]:
-    """Every queue's topic, id and directory, by topic and id.
+    """Yield every queue's topic, id and directory, sorted by topic and id.
 
-    Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not. A directory whose name is not UTF-8
-    is that of no topic. A directory that cannot be listed is told to `unreadable`, as by `entries_of`.
+    Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not. A directory whose name is
+    not UTF-8 is not a topic. `unreadable` receives a directory that cannot be listed, as in `entries_of`.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def has_queues(paths: StorePaths, topic: str, queue_id: int | None = None) -> bo
 
 
 def is_real_folder(path: Path) -> bool:
-    """Return True if there is a directory at a path, not a link to one."""
+    """Return True if a path is a directory, not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except FileNotFoundError:
@@ -148,7 +148,7 @@ def is_real_folder(path: Path) -> bool:
 
 
 def _ascending(numbers: array[int]) -> Iterator[int]:
-    """The numbers in order; those of millions are no objects all at once."""
+    """Yield the numbers in order, without holding millions of int objects at the same time."""
     ordered = np.sort(np.array(numbers, np.int32))
     for begin in range(0, len(ordered), MOST_NUMBERS):
         yield from ordered[begin : begin + MOST_NUMBERS].tolist()
@@ -157,8 +157,9 @@ def _ascending(numbers: array[int]) -> Iterator[int]:
 def batch_topics(paths: StorePaths, unreadable: Unreadable | None = None) -> frozenset[str]:
     """Topics of batch queues (``queue.type=BatchCQ``), whose records have entries only below ``batchconsumequeue/``.
 
-    The topic's configuration says it, or its directory: a broker refuses a store in which a topic has its directory in the other
-    place. A topic with a directory in ``consumequeue/`` is not a batch topic here. `unreadable` is that of `entries_of`.
+    The topic's configuration or its directory shows the kind: a broker refuses a store in which a topic's directory
+    lies in the other place. A topic with a directory in ``consumequeue/`` is not a batch topic here. `unreadable` as in
+    `entries_of`.
     """
     leave_out = paths.leave_out_links
     found = set(configured_batch_topics(paths))
@@ -172,9 +173,9 @@ def batch_topics(paths: StorePaths, unreadable: Unreadable | None = None) -> fro
 
 
 class BatchTopics:
-    """As `batch_topics`, for whoever only asks whether a topic is one: of very many no names are held, and the disk is asked.
+    """As `batch_topics`, for membership tests; false without batch topics.
 
-    It is false where there are none.
+    Of more than `MOST_TOPICS` topics no names are held, and each test reads the disk.
     """
 
     def __init__(self, paths: StorePaths, unreadable: Unreadable | None = None) -> None:
@@ -205,14 +206,16 @@ class BatchTopics:
 
 @dataclass(frozen=True, slots=True)
 class OddFiles:
-    """Queue files that are not as the setting makes them, and that damage made so.
+    """Queue files whose length or name differs from the setting because of damage.
 
     Attributes
     ----------
     lengths : frozenset of str
-        Paths of files that are shorter or longer than configured. They get their length once their entries are there.
+        Paths of files that are shorter or longer than configured. They get their length after their entries are
+        written.
     strays : frozenset of str
-        Paths of files whose names no file of the configured size can have. What they held comes from the log, and they go.
+        Paths of files whose names no file of the configured size can have. They are deleted after their entries are
+        made again from the log.
     """
 
     lengths: frozenset[str] = frozenset()
@@ -244,15 +247,16 @@ def ends_in_room(path: str, size: int) -> bool:
 
 
 def odd_files(paths: StorePaths, file_size: int, *, clean_exit: bool) -> OddFiles:
-    """List the queue files whose length or name damage made, where the others show that the setting is right.
+    """List the queue files whose length or name is damage, if the other files show that the setting is correct.
 
-    A power cut can leave a file's name without its length, an interrupted copy a part of it. What is missing comes from the log.
-    Nothing is listed, so that `load_queue_files` refuses the store, where the files are those of another setting:
+    A power cut can leave a file's name without its length, an interrupted copy a part of it. Missing entries are made
+    again from the log. If the files have the size of another setting, the list is empty, and `load_queue_files` refuses
+    the store:
 
-    * No file has the configured size, and those of whole entries are shorter, all of one size. After an unclean exit a single
-      file of this kind is short all the same, unless it has room behind its entries, as a file made at its full length has.
-    * A file is longer, or starts at a byte where no file of this size can. After an unclean exit only where its size explains the
-      files better than the configured one: it counts the files that have it, and the names that it allows.
+    * No file has the configured size, and those of whole entries are shorter, all of one size. After an unclean exit a
+      single file of this kind is damaged, unless it has room behind its entries, like a file made at its full length.
+    * A file is longer, or starts at a byte where no file of this size can. After an unclean exit only if its size explains
+      the files better than the configured one: by the number of files with that size, and of names that it allows.
     """
     found = [
         _Found(entry.path, start, entry.stat().st_size)
@@ -291,8 +295,8 @@ def load_queue_files(
     Raises
     ------
     StoreFormatError
-        A file that is not one of `odd` has another size than configured, or one starts at a byte at which no file of this
-        size can start.
+        The size of a file that is not in `odd` differs from the configured size, or a file starts at a byte at which no
+        file of this size can start.
     """
     found, empty = load_files(directory, file_size, odd.paths)
     entry_count = file_size // CQ_STORE_UNIT_SIZE

@@ -1,7 +1,7 @@
 """Problems visible in a queue's files: missing files, places without an entry, entries that do not increase.
 
-The entries of a queue lie in the order of the CommitLog. So where files or entries are missing, their neighbours say in which
-part of the log their messages are.
+The entries of a queue lie in the order of the CommitLog. So if files or entries are missing, their neighbours show the
+part of the log with their messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEAST_DELAY_MS = 1000
 
 
 ENTRIES_READ = 1 << 14
-"""Entries that are read at once: they stay in a core's cache."""
+"""Entries to read in one call: they stay in a core's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Suspect:
     begin, end : int
         Queue offsets [begin, end).
     log_begin, log_end : int
-        CommitLog offsets between which their messages lie, as the neighbours say.
+        CommitLog offsets between which their messages lie, by the neighbouring entries.
     reason : str
     sure : bool
-        Something is wrong; False: a sound queue may look so as well.
+        True if an entry is missing or wrong; False if a sound queue may look the same.
     """
 
     begin: int
@@ -64,9 +64,9 @@ class Judged:
     sound, filler : array of bool
         Entries that point into the log and lie in its order; fillers.
     lower, upper : array of int64
-        Of the sound entries: where their messages begin and end.
+        Starts and ends of the messages of the sound entries.
     at : array of int64
-        Which they are.
+        Indexes of the sound entries.
     """
 
     sound: Flags
@@ -85,7 +85,7 @@ def judge(entries: Entries, log_end: int, last_end: int) -> Judged:
     at = np.flatnonzero(inside)
     lower = phy_offset[at]
     upper = lower + msg_size[at]
-    # Of two that do not follow each other either may be the wrong one.
+    # If two entries are out of order, either may be the wrong one.
     back = lower[1:] < upper[:-1]
     odd = np.zeros(len(at), bool)
     odd[1:] |= back
@@ -98,25 +98,26 @@ def judge(entries: Entries, log_end: int, last_end: int) -> Judged:
 
 
 def may_be_deliver_times(tags_codes: Longs, stored_ms: Longs) -> Flags:
-    """Return which tags codes of delayed messages stored at `stored_ms` some messageDelayLevel can make.
+    """Return a mask of the tags codes that some messageDelayLevel can make for messages stored at `stored_ms`.
 
-    A bit that flips never makes one of another, and of random bytes not one in a thousand is taken for one.
+    A flipped bit never turns one into another, and fewer than one in a thousand random values pass.
     """
     whole: Flags = tags_codes % LEAST_DELAY_MS == stored_ms % LEAST_DELAY_MS
     return whole & (tags_codes >= stored_ms)
 
 
 class QueueShape:
-    """Looks through the files of one queue.
+    """Searches the files of one queue for missing and wrong entries.
 
     Parameters
     ----------
     files : sequence of QueueFile
         Oldest first.
     log_min, log_end : int
-        Where the CommitLog begins and ends.
+        Start and end of the CommitLog.
     known_from : int
-        The entries of messages from this CommitLog offset on are known to be right, or are compared with the log anyway.
+        CommitLog offset from which the entries of messages are known to be correct, or are compared with the log
+        anyway.
     """
 
     def __init__(
@@ -142,12 +143,12 @@ class QueueShape:
         )
 
     def suspects(self, *, thorough: bool, end: int, stale: bool) -> tuple[int, list[Suspect]]:
-        """Find places that may be wrong; answer the queue offset behind the last sound entry, and the places.
+        """Find places that may be wrong; return the queue offset behind the last sound entry, and the places.
 
         Parameters
         ----------
         thorough : bool
-            Read every entry; else the first and the last ones of files, and those of files with holes.
+            Read every entry; otherwise the first and last of each file, and all of files with holes.
         end : int
             Queue offset at which the queue's recovery found its end.
         stale : bool
@@ -221,7 +222,7 @@ class QueueShape:
         self._take_sound(first, judged, len(judged.at))
 
     def _take_sound(self, first: int, judged: Judged, stop: int) -> None:
-        """Go over the sound entries before the one of number `stop`, as far as that was not done."""
+        """Process the sound entries before number `stop` that were not processed yet."""
         start = int(np.searchsorted(judged.at, self._end - first))
         if start < stop:
             self._go_on(
@@ -230,7 +231,7 @@ class QueueShape:
             self._end = first + int(judged.at[stop - 1]) + 1
 
     def _go_on(self, queue_offset: int, phy_offset: int, end_phy_offset: int) -> None:
-        """A sound entry: what was wrong ends before it."""
+        """Note a sound entry: a run of wrong places ends before it."""
         if self._first_sound[0] < 0:
             self._first_sound = queue_offset, phy_offset
         if self._bad_from >= 0:
@@ -246,7 +247,7 @@ class QueueShape:
     # ---- the ends -----------------------------------------------------------------------------------
 
     def _ask_before_the_first(self) -> None:
-        """Entries may be missing before the first one when its message is not the log's oldest."""
+        """Suspect missing entries before the first one if its message is not the log's oldest."""
         first, phy_offset = self._first_sound
         upper = min(phy_offset if first >= 0 else MAX_OFFSET, self._known_from)
         if first != 0 and upper > self._log_min and (first < 0 or phy_offset >= self._log_min):
@@ -258,7 +259,7 @@ class QueueShape:
             self._found.append(Suspect(0, max(first, 0), self._log_min, upper, text, sure=False))
 
     def _ask_behind_the_last(self, end: int, *, stale: bool) -> None:
-        """Files may be missing behind the last one when it is full; bytes behind the end may have been entries."""
+        """Suspect missing files behind a full last file; bytes behind the end may have been entries."""
         lower = max(self._last_end, self._log_min)
         if self._end <= 0 or lower >= self._known_from:
             return
@@ -277,13 +278,13 @@ class QueueShape:
 
 
 def runs(flags: Flags) -> list[tuple[int, int]]:
-    """Where flags are set: begin and end of each run."""
+    """Return start and end of each run of set flags."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _has_hole(fd: int, size: int) -> bool:
-    """Return True if a file's first `size` bytes have a page that was never written, as far as the file system tells."""
+    """Return True if a file's first `size` bytes have a page that was never written; False if that is unknown."""
     if os.fstat(fd).st_size < size:
         return True
     if not hasattr(os, "SEEK_HOLE"):
@@ -293,4 +294,4 @@ def _has_hole(fd: int, size: int) -> bool:
     except OSError as error:
         if error.errno not in (errno.ENXIO, errno.EINVAL):
             raise
-        return False  # the file system cannot tell
+        return False  # the file system does not report holes

@@ -14,22 +14,22 @@ from rmqcore.disk.inside.skeletons import Part
 from rmqcore.errors import StoreFormatError, is_of_the_system, is_unreadable
 
 FEW_ENTRIES = 10_000
-"""Entries of a directory that are held whatever their names are."""
+"""Entries of a directory to hold in memory for any length of names."""
 MOST_ENTRY_BYTES = 32 << 20
 """Bytes of memory for the entries of a directory, about 80,000 of them."""
 ENTRY_BYTES = 160
-"""What an entry takes beside its name and path."""
+"""Bytes of memory for an entry beside its name and path."""
 
 
 def read_range(path: str | Path, pos: int, count: int) -> bytes:
-    """Read `count` bytes at `pos`; fewer at the end of the file, none when there is no such file or `pos` lies outside it.
+    """Read `count` bytes at `pos`; fewer at the end of the file, none if the file is missing or `pos` lies outside.
 
-    The file is opened for the call alone.
+    The file is open only during the call.
 
     Raises
     ------
     StoreFormatError, OSError
-        What is there is no file, or cannot be read; see `open_file`.
+        The path is not a regular file, or cannot be read; see `open_file`.
     """
     if pos < 0 or count <= 0:
         return b""
@@ -53,11 +53,11 @@ def read_range(path: str | Path, pos: int, count: int) -> bytes:
 
 
 Unreadable = Callable[[str, OSError], object]
-"""Is told of a file or directory that cannot be read, by its path, and the error (`is_unreadable`)."""
+"""Receives the path of a file or directory that cannot be read, and the error (`is_unreadable`)."""
 
 
 def left_out(path: str, error: OSError) -> None:
-    """Be the `Unreadable` of a caller that leaves out what it cannot list: something else tells of it."""
+    """Ignore a directory that cannot be listed: an `Unreadable` for callers whose other checks report it."""
 
 
 def entries_of(
@@ -65,8 +65,9 @@ def entries_of(
 ) -> Iterator[os.DirEntry[str]]:
     """Yield the entries of a directory in name order; none if the directory does not exist.
 
-    A directory of very many entries is listed once for each part of them that there is memory for: about 40,000. A directory
-    that cannot be listed is told to `unreadable`, and has no entries then; without that it is an error.
+    A large directory is listed once for each part of its entries that fits in the memory allowed: about 40,000.
+    `unreadable` receives a directory that cannot be listed, which then has no entries; without `unreadable` the error
+    is raised.
     """
     after: str | None = None
     while True:
@@ -84,7 +85,7 @@ def entries_of(
 
 
 def _next_entries(directory: str | Path, after: str | None) -> tuple[list[os.DirEntry[str]], bool]:
-    """The first entries behind a name, in name order, and whether these are all that there are."""
+    """Return the first entries behind a name, in name order, and whether these are all."""
     try:
         with os.scandir(directory) as found:
             held = [] if after is not None else list(islice(found, FEW_ENTRIES))
@@ -98,8 +99,8 @@ def _next_entries(directory: str | Path, after: str | None) -> tuple[list[os.Dir
 def _smallest(
     held: list[os.DirEntry[str]], found: Iterator[os.DirEntry[str]], after: str | None
 ) -> tuple[list[os.DirEntry[str]], bool]:
-    """Of the entries held and those found, the first ones behind a name that there is memory for."""
-    below: str | None = None  # what comes from here on is left for the next part
+    """Return the first of the entries held and found behind a name, as many as the memory allowed holds."""
+    below: str | None = None  # names from here on are left for the next part
     held_bytes = sum(map(_bytes_of, held))
     for entry in found:
         name = entry.name

@@ -1,4 +1,4 @@
-"""Two files of one name in two directories of a log: which bytes differ, and which of the two to move out."""
+"""Error for two files of one name in two directories of a log: the bytes that differ, and the file to move away."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from rmqcore.disk.read_range import read_range
 from rmqcore.errors import LogFileTwiceError
 
 Read = Callable[[int, int], bytes]
-"""Reads some bytes of a file from a position on; fewer at its end."""
+"""Reads a number of bytes of a file from a position on; fewer at its end."""
 STEP = 1 << 20
 
 
 def file_twice(one: str, other: str) -> LogFileTwiceError:
-    """Make the error of a file of the log that lies in two directories of this machine."""
+    """Return the error for a log file that lies in two directories of this machine."""
     return compared(one, partial(read_range, one), other, partial(read_range, other))
 
 
 def compared(one: str, read_one: Read, other: str, read_other: Read) -> LogFileTwiceError:
-    """Make the error of two files that have the same name, and say which of them to move out.
+    """Return the error for two files of the same name; it names the one to move away.
 
-    Both are read up to the first byte that differs, and from there on the one that has nothing but zeros behind it.
+    Both are read up to the first byte that differs, and from there on the one that has only zeros behind it.
     """
     return LogFileTwiceError(
         f"{one} and {other} have the same name, but each file of the log may only be in one "
@@ -48,7 +48,7 @@ def _what_differs(one: str, read_one: Read, other: str, read_other: Read) -> str
 
 
 def _first_difference(read_one: Read, read_other: Read) -> int | None:
-    """The first byte at which two files differ, one of them may end there; None where they are equal."""
+    """Return the first position at which two files differ or one ends; None if they are equal."""
     begin = 0
     a, b = read_one(0, STEP), read_other(0, STEP)
     while a == b and len(a) == STEP:
@@ -61,7 +61,7 @@ def _first_difference(read_one: Read, read_other: Read) -> int | None:
 
 
 def _is_zero_from(place: int, read: Read) -> bool:
-    """Return True if a file has no byte but zeros from a place on."""
+    """Return True if a file has only zeros from a position on."""
     data = read(place, STEP)
     while data and not data.strip(b"\0"):
         place += len(data)

@@ -1,4 +1,4 @@
-"""Hard links: a file that somebody else knows by another name is not written through the one that it has here."""
+"""Hard links: a file with further names is copied before a write, so that the write does not change it there."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ CHUNK = 4 << 20
 
 
 def give_own_bytes(path: str | os.PathLike[str]) -> None:
-    """Put a copy in the place of a file that has other names too; when this returns it is on disk.
+    """Replace a file that has further names by a copy, which is on disk when this returns.
 
-    Backups and snapshots share files with a store by hard links, and would change with them. Times stay: cleaning goes by them.
-    The copy is made beside the file's directory, in which Java refuses names that are no offset.
+    Backups and snapshots share files with a store by hard links, and a write would change both. The copy keeps the
+    times, which cleaning uses. It is made beside the file's directory, in which Java refuses names that are not an
+    offset.
 
     Raises
     ------
     OSError
-        The disk has no room, or the directory above is on another one. The file is as it was.
+        The disk has no room, or the directory above is on another disk. The file is unchanged.
     """
     place = Path(path)
     source = open_file(place, os.O_RDONLY)

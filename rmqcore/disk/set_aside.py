@@ -11,14 +11,14 @@ NAMES_NO_QUEUE = "its topic or queue id is invalid"
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Records that no queue takes: they stay in the log, without a place in a queue.
+    """Records that no queue accepts: they stay in the log, without a place in a queue.
 
     Attributes
     ----------
     topic : str
     queue_id : int
     first_queue_offset, last_queue_offset : int
-        What they ask for.
+        Queue offsets that they name.
     first_phy_offset, last_phy_offset : int
         CommitLog offsets between which they lie.
     why : str

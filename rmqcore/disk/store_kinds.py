@@ -1,6 +1,6 @@
 """Recognises the kind of a store by its files, regardless of a configuration.
 
-Everything that writes into a store asks `refuse_to_write` first; `info` and `doctor` show what `find_kinds` finds.
+Every writer of a store calls `refuse_to_write` first; `info` and `doctor` show the kinds that `find_kinds` finds.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ BEGINNING = DLEDGER_HEAD_SIZE + REC_MAGIC + 4
 ASKED_FILES = 4
 """Files of a log whose first bytes are read, so that one damaged file does not hide a DLedger log."""
 ROCKSDB_FOLDER = "consumequeue_rocksdb"
-"""Where useSeparateStorePathForRocksdbCQ puts the queues. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
+"""Place of the queues with useSeparateStorePathForRocksdbCQ. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
 TIERED = ("tiered_index_file", "config/tieredStoreMetadata.json")
-"""What the plugin of a tiered store leaves in the root."""
+"""Files that the plugin of a tiered store leaves in the root."""
 COMPACTED = "compaction/compactionLog"
-"""Where RocketMQ keeps the messages of compacted topics. Source: RocketMQ 5.5.0 CompactionStore."""
+"""Place of the messages of compacted topics. Source: RocketMQ 5.5.0 CompactionStore."""
 NOT_READ = "which rmqcore does not read; use a RocketMQ broker for it"
 _DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
 _DLEDGER = re.compile(r"dledger-.+")
 _MOST_NAMES = 100_000
-"""Names of a directory that are looked at, where one of a sort is enough."""
+"""Most names of a directory to check, if one match is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """Something by which a store is not made of plain files alone.
+    """A kind of storage that a store uses beside plain files.
 
     Attributes
     ----------
     name : str
-        Of the kinds in docs/store-kinds.md, such as ``rocksdb_queues``.
+        Name of the kind in docs/store-kinds.md, such as ``rocksdb_queues``.
     place : str
-        Where its files lie, relative to the store's root; absolute where they lie elsewhere.
+        Place of its files, relative to the store's root; absolute if they lie elsewhere.
     sentence : str
-        What it is.
+        Description of the kind.
     writable : bool
         Whether rmqcore writes such a store.
     hint : str
-        What to do about it; empty where nothing is needed.
+        Next step for the user; empty if none is needed.
     """
 
     name: str
@@ -124,7 +124,7 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
         ),
     }
 )
-"""Each kind: what is said of it, whether it is written, and what to do."""
+"""For each kind: its description, whether rmqcore writes it, and the next step."""
 _CONFIG_IN_ROCKSDB = (
     "config/metadata",
     "config/consumerOffsets",
@@ -135,7 +135,7 @@ _CONFIG_IN_ROCKSDB = (
 
 
 def find_kinds(paths: StorePaths) -> tuple[StoreKind, ...]:
-    """Find of what kinds a store is, by its files. Only names are listed, and the start of one file of each log.
+    """Find the kinds of a store by its files. Only names are listed, and the start of some files of each log is read.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def find_kinds(paths: StorePaths) -> tuple[StoreKind, ...]:
 
 
 def name_logs_beside(error: CommitLogMissingError, paths: StorePaths) -> None:
-    """Let the error's hint name directories in the root that hold files of a log, instead of the way to go on without them."""
+    """Name directories in the root with files of a log in the error's hint, instead of a way to continue without."""
     beside = [kind.place for kind in find_kinds(paths) if kind.name == "log_elsewhere"]
     if beside:
         given = [folder for folder in paths.commitlogs if _holds_records(folder)]
@@ -172,7 +172,7 @@ def refuse_to_write(paths: StorePaths) -> None:
     Raises
     ------
     StoreKindError
-        It does not; nothing was touched.
+        rmqcore does not write this kind; no file was touched.
     """
     for kind in find_kinds(paths):
         if not kind.writable:
@@ -202,7 +202,7 @@ def unwritten_topics(paths: StorePaths) -> frozenset[str]:
 
 
 def kept_elsewhere(paths: StorePaths, topics: Iterable[str]) -> dict[str, str]:
-    """Name the topics that may have messages outside of the log, and say where; rmqcore reads none of them.
+    """Return the topics that may have messages outside of the log, and their places; rmqcore reads none of these.
 
     Parameters
     ----------
@@ -212,13 +212,14 @@ def kept_elsewhere(paths: StorePaths, topics: Iterable[str]) -> dict[str, str]:
     Returns
     -------
     dict
-        By topic, a sentence. A compacted one has a directory in ``compaction/compactionLog``; a tiered store may hold any.
+        By topic, a sentence. A compacted one has a directory in ``compaction/compactionLog``; a tiered store may hold
+        any.
     """
     return kept_by_names(lambda place: _names(paths.root / place), topics)
 
 
 def kept_by_names(names: Callable[[str], Collection[str]], topics: Iterable[str]) -> dict[str, str]:
-    """Do the work of `kept_elsewhere`; `names` lists a directory by its place in the root, and nothing where there is none."""
+    """Do the work of `kept_elsewhere`; `names` lists a directory by its place in the root, empty if it is missing."""
     asked = list(topics)
     found = {}
     if asked and any(
@@ -246,9 +247,9 @@ def is_of_database(name: str) -> bool:
 
 
 def rocksdb_place(paths: StorePaths) -> Path | None:
-    """Find the directory of the database from which a store's queues are read; None where there are files of queues.
+    """Find the directory of the database from which a store's queues are read; None if it has queue files.
 
-    A broker that writes both (rocksdbCQDoubleWriteEnable) reads the files, unless it is set otherwise.
+    A broker that writes both (rocksdbCQDoubleWriteEnable) reads the files, unless a setting changes that.
     """
     place = in_rocksdb(paths)
     return None if place is None or first_topic(paths.consumequeue) is not None else place
@@ -283,7 +284,7 @@ def is_dledger_name(place: str) -> bool:
 def is_dledger_log(folder: Path) -> bool:
     """Return True if the files of a log's directory start with the header of a DLedger entry and a record.
 
-    The first files and the last one are asked: damage in one does not make another log of it.
+    The first files and the last one are read, so that damage in one file does not change the result.
     """
     files = _log_files(folder)
     return any(_begins_with_head(folder / name) for name in {*files[:ASKED_FILES], *files[-1:]})
@@ -317,9 +318,8 @@ class LogKind(Enum):
 def log_kind(beginning: bytes) -> LogKind:
     """Find the kind of a log by the first `BEGINNING` bytes of one of its files.
 
-    Notes
-    -----
-    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int (2 of an entry without a message), the record at 48.
+    Notes ----- Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int (2 of an entry without a message), the
+    record at 48.
     """
     if _is_magic(beginning[REC_MAGIC : REC_MAGIC + 4]):
         return LogKind.ROCKETMQ
@@ -374,7 +374,7 @@ def _shown(paths: StorePaths, place: Path) -> str:
 
 
 def _names(folder: Path) -> list[str]:
-    """Names in a directory, of very many the first; none where it cannot be listed: another look at the store says why."""
+    """Return names in a directory, at most `_MOST_NAMES`; none if it cannot be listed, which other checks report."""
     try:
         with os.scandir(folder) as found:
             return [entry.name for entry, _ in zip(found, range(_MOST_NAMES), strict=False)]
@@ -391,7 +391,7 @@ def _begins_with_head(path: Path) -> bool:
 
 
 def _holds_records(folder: Path) -> bool:
-    """Return True if the oldest file of a directory begins with a record, as those of a CommitLog do."""
+    """Return True if the oldest file of a directory starts with a record, like those of a CommitLog."""
     return any(
         _is_magic(_start_of(folder / name, REC_MAGIC + 4)[REC_MAGIC:])
         for name in _log_files(folder)[:1]
@@ -403,7 +403,7 @@ def _is_magic(four: bytes) -> bool:
 
 
 def _start_of(path: Path, count: int) -> bytes:
-    """The first bytes of a file; none where it cannot be read: another look at the store says why."""
+    """Return the first bytes of a file; none if it cannot be read, which other checks report."""
     try:
         return read_range(os.fspath(path), 0, count)
     except (OSError, StoreError):
@@ -411,7 +411,7 @@ def _start_of(path: Path, count: int) -> bytes:
 
 
 def first_topic(folder: Path) -> str | None:
-    """Find a directory with directories of queues in it; None if no directory has one."""
+    """Return the first directory with directories of queues in it; None if no directory has one."""
     for name in _names(folder):
         if any(parse_queue_id(queue) is not None for queue in _names(folder / name)):
             return name

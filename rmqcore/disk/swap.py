@@ -1,10 +1,10 @@
-"""Rebuilt ``consumequeue`` and ``index`` folders take the places of those of a store.
+"""Replaces the ``consumequeue`` and ``index`` folders of a store by rebuilt ones.
 
-Each folder takes two renames, under the store's lock: the old folder gets a name of its own, the new folder takes its place.
-After a kill between the two the old folder waits under its other name: `finish_swaps`, which every open calls first, puts it
-back. Without that an open would find no queues, and dispatch only the newest files again.
+Each folder needs two renames, under the store's lock: the old folder gets another name, the new folder gets its name.
+After a kill between the two, `finish_swaps`, which every open calls first, renames the old folder back. Without that an
+open would find no queues, and dispatch only the newest files again.
 
-An old folder that knows more than its successor is kept: it ends as ``consumequeue.kept-000001``, which nothing here deletes.
+An old folder with more entries than its successor is kept as ``consumequeue.kept-000001``, which rmqcore never deletes.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from rmqcore.errors import StoreError
 PARTS = ("consumequeue", "index")
 OLD, TRASH = ".old-", ".trash-"
 KEEP, KEPT = ".keep-", ".kept-"
-"""An old folder that is kept: before its successor is in its place, and after."""
+"""Parts of the name of an old folder that is kept: before its successor is in its place, and after."""
 
 
 def check_swappable(paths: StorePaths, parts: Sequence[str]) -> None:
-    """Check that the folders of a store can be renamed, before anything is built.
+    """Check that the folders of a store can be renamed, before the build.
 
     Raises
     ------
     LinkError
-        One is a link: the new folder would lie in the root, and the old one stay where the link leads.
+        A folder is a link: the new folder would lie in the root, and the old one stay at the link's target.
     """
     with Folder(paths.root) as root:
         for part in parts:
@@ -46,7 +46,7 @@ def check_swappable(paths: StorePaths, parts: Sequence[str]) -> None:
 def swap_in(
     paths: StorePaths, built: Path, parts: Sequence[str], *, keep: bool = False
 ) -> list[str]:
-    """Put folders below `built` in the place of the store's, and delete the old ones.
+    """Replace the store's folders by those below `built`, and delete the old ones.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def swap_in(
     Raises
     ------
     LinkError
-        As `check_swappable`; nothing was renamed.
+        As `check_swappable`; no folder was renamed.
     StoreError
         The folders lie on another file system.
     OSError
@@ -97,10 +97,11 @@ def swap_in(
 
 
 def finish_swaps(paths: StorePaths) -> list[str]:
-    """Bring swaps to an end that a kill interrupted; the store's lock is held.
+    """Finish swaps that a kill interrupted; the caller holds the store's lock.
 
-    An old folder whose place is empty goes back there. An old folder that has a successor is deleted, after a rename that says
-    so: no part of it may come back when the successor is deleted by hand. A link that bears such a name is deleted itself.
+    An old folder whose place is empty is renamed back. An old folder with a successor is deleted, after a rename that
+    marks it: no part of it may return if the successor is deleted by hand. Of a link with the name of an old folder,
+    the link itself is deleted.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def finish_swaps(paths: StorePaths) -> list[str]:
     Raises
     ------
     LinkError
-        What would go back is a link, which nobody asked to follow.
+        A folder to rename back is a link, and the caller did not allow links.
     """
     back = []
     with Folder(paths.root) as root:

@@ -1,4 +1,4 @@
-"""What ``config/topics.json`` says: a broker's topics, and the kind of their queues."""
+"""Topics in ``config/topics.json``, and the kind of their queues."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def configured_queues(paths: StorePaths, topic: str) -> int:
 
 
 def configured_batch_topics(paths: StorePaths) -> frozenset[str]:
-    """Topics with ``queue.type=BatchCQ``. A file that cannot be read names none: `doctor` says what is wrong with it."""
+    """Return the topics with ``queue.type=BatchCQ``; none if the file cannot be read, which `doctor` reports."""
     return frozenset(topic for topic, config in _table(paths).items() if _is_batch(config))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Room on a disk. What only the superuser may fill counts neither as used nor as free, as ``df`` has it.
+    """Space on a disk. Blocks reserved for the superuser count neither as used nor as free, as in ``df``.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class DiskSpace:
 
     @property
     def percent(self) -> int:
-        """The used part in percent, rounded up; -1 of a disk without room at all.
+        """Return the used part in percent, rounded up; -1 for a disk of size 0.
 
         Notes
         -----
@@ -32,7 +32,7 @@ class DiskSpace:
 
 
 def disk_space(directory: Path) -> DiskSpace | None:
-    """Ask the disk of a directory; None where there is no such directory, or nobody answers."""
+    """Return the space on the disk of a directory; None if the directory is missing or the disk does not answer."""
     try:
         found = os.statvfs(directory)
     except OSError:

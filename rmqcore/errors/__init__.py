@@ -1,7 +1,7 @@
 """Every error of the package, grouped by when it occurs.
 
 Imports nothing of the package, so that native code may raise these too. Each class has a stable ``code``, a ``hint``
-that says what to do, and the exit code the command line answers with (`exit_codes`).
+with the next step, and the exit code of the command line (`exit_codes`).
 """
 
 from __future__ import annotations

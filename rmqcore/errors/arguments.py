@@ -39,7 +39,7 @@ def wrong_type(name: str, expected: str, found: object) -> TypeError:
     TypeError('tags: expected str or None, got int')
     """
     text = f"{name}: expected {expected}, got {type(found).__name__}"
-    if name.endswith("_ms") and not name.startswith("timeout"):  # which is no point in time
+    if name.endswith("_ms") and not name.startswith("timeout"):  # a timeout is not a point in time
         text += ": milliseconds since the epoch"
         if hasattr(found, "timestamp"):
             text += "; use int(when.timestamp() * 1000)"

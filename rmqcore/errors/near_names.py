@@ -25,7 +25,7 @@ def nearest_names(
     likeness : float
         Least similarity, from 0 to 1.
     """
-    import difflib  # here: nobody needs it whose names are right
+    import difflib  # here: only unknown names need it
 
     by_letters: dict[str, str] = {}
     for other in known:

@@ -1,4 +1,4 @@
-"""Errors of a store: of opening it, of what it holds, and of puts."""
+"""Errors of a store: of opening it, of its contents, and of puts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqcore.errors.exit_codes import DAMAGED, FAILED
 
 
 class StoreError(Exception):
-    """Something is wrong with a store. The base of all errors of this package but those of bad arguments."""
+    """A store failed or is invalid. The base of all errors of this package except those of bad arguments."""
 
     code = "STORE"
     hint = ""
@@ -85,11 +85,11 @@ class StoreKindError(StoreFormatError):
     kind : str
         Name of the kind, such as ``rocksdb_queues`` (docs/store-kinds.md).
     place : str
-        Where the files lie that show it, relative to the root.
+        Place of the files that show the kind, relative to the root.
     sentence : str
-        What the kind is.
+        Description of the kind.
     hint : str
-        What to do.
+        Next step for the user.
     """
 
     code = "STORE_KIND"

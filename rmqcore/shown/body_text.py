@@ -28,11 +28,11 @@ def body_start(
     ----------
     view : MessageView
     most : int or None
-        So many bytes; None: all.
+        Number of bytes; None: all.
     stored : callable
         As for `rmqcore.offline.export.message_rows.body_encoder`.
     plain : bool
-        Decompressed, and no further than is asked for.
+        Decompress the body, only as far as needed.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def body_start(
 
 
 def utf8_text(body: bytes, *, whole: bool) -> str | None:
-    """Return a body as text; None if it is not UTF-8. One that is not `whole` may end within a character."""
+    """Return a body as text; None if it is not UTF-8. A body that is not `whole` may end within a character."""
     try:
         return codecs.utf_8_decode(body, "strict", whole)[0]
     except UnicodeDecodeError:

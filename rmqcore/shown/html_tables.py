@@ -1,4 +1,4 @@
-"""Tables for a notebook: whatever the values are, they are shown as text."""
+"""Tables for a notebook, with all values as text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rmqcore.shown.plain_text import printable, printable_lines
 from rmqcore.vocabulary.units import EPOCH
 
 SHOWN_ROWS = 50
-"""How many items of a list a notebook shows; `as_dict` has them all."""
+"""Most items of a list in a notebook; `as_dict` has all."""
 SHOWN_TEXT = 400
-"""How many characters of a text in a table."""
+"""Most characters of a text in a table."""
 
 _NAMES_NO_AMOUNT = ("offset", "magic", "crc", "flag", "code", "_id")
-"""Parts of names of numbers that nobody counts: they have no commas, so that they can be copied into a call."""
+"""Parts of names of numbers that are not amounts: they are shown without commas, to be copied into a call."""
 
 
 def values_html(title: str, values: Mapping[str, object]) -> str:
@@ -35,7 +35,7 @@ def values_html(title: str, values: Mapping[str, object]) -> str:
 def items_html(title: str, items: Sequence[Mapping[str, object]], count: int | None = None) -> str:
     """Format items as a table, a column for each of their names; a long list is cut, and the table says so.
 
-    With `count` there are so many, and `items` are the first of them.
+    `count` is the number of all items, if `items` are only the first of them.
     """
     count = len(items) if count is None else count
     first = items[:SHOWN_ROWS]
@@ -91,7 +91,7 @@ def utc_time(timestamp_ms: int) -> str:
 
 
 def cut(text: str) -> str:
-    """Format a text on one line, or its first part and how long it is."""
+    """Format a text on one line, or its first part and its length."""
     if len(text) <= SHOWN_TEXT:
         return printable(text)
     return f"{printable(text[:SHOWN_TEXT])}… ({len(text):,} characters)"

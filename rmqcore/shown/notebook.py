@@ -23,7 +23,7 @@ from rmqcore.shown.html_tables import (
 from rmqcore.vocabulary.sysflag import COMPRESSED
 
 MOST_BODY, MOST_CELL = 2_000, 80
-"""Bytes of a body that are shown of one message, and in a table of many."""
+"""Most bytes of a body to show, of one message and in a table of many."""
 
 
 class Item(Protocol):
@@ -34,7 +34,7 @@ class Item(Protocol):
 
 
 Shown = tuple[Mapping[str, object], Sequence[Item]]
-"""What is shown of a store: its facts, and queues."""
+"""Shown parts of a store: its facts, and queues."""
 COLUMNS = ("topic", "queue_id", "queue_offset", "phy_offset", "stored", "tags", "keys", "body")
 
 
@@ -113,7 +113,7 @@ def reader_html(
 ) -> str:
     """Format a reader: its `StoreInfo`, and its queues unless they are many, because each is looked up in its files.
 
-    `queues` gives those with messages between two CommitLog offsets.
+    `queues` returns those with messages between two CommitLog offsets.
     """
 
     def read() -> Shown:
@@ -146,7 +146,7 @@ def _properties(properties: Mapping[str, str]) -> str:
 
 
 def _body(view: MessageView, most: int) -> tuple[str, str]:
-    """The beginning of a body, decompressed where that can be done, and what is to be said of it."""
+    """Return the start of a body, decompressed if possible, and a note about it."""
     how = "decompressed" if view.sys_flag & COMPRESSED else ""
     try:
         start, whole = body_start(view, most, plain=True)

@@ -1,10 +1,10 @@
-"""Stored text as people may see it: the one place that takes out what a screen would obey, or what no screen can show."""
+"""Stored text for people: the only place that escapes control characters and characters that cannot be shown."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """Write what a terminal would obey as escapes: control characters (C0, C1), line ends, and marks that turn text round."""
+    """Return a text with escapes for control characters (C0, C1), line ends, and marks that reverse text."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 

@@ -11,16 +11,16 @@ from rmqcore.shown.html_tables import escaped, values_html
 
 
 class Report:
-    """Base of the dataclasses that tools answer with."""
+    """Base of the dataclasses that tools return."""
 
     __slots__ = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes as plain JSON values; a part of a report that has an ``as_dict`` of its own says what it is."""
+        """Return the attributes as plain JSON values; parts of a report with their own ``as_dict`` use it."""
         return {name: plain_value(value) for name, value in _attributes(self)}
 
     def _repr_html_(self) -> str:
-        """Tables for a notebook: one of the plain values, one of each list of items, and those of reports in this one."""
+        """Return tables for a notebook: one of the plain values, one per list of items, and those of nested reports."""
         parts_of_it = {name: part for name, part in _attributes(self) if isinstance(part, Report)}
         values = {name: value for name, value in self.as_dict().items() if name not in parts_of_it}
         parts = [values_html(type(self).__name__, values)]
@@ -30,7 +30,7 @@ class Report:
 
 
 def plain_value(value: object) -> Any:
-    """Make a value one that `json` writes: parts of reports as objects, tuples as lists, paths and names of enums as text."""
+    """Return a value that `json` can write: parts of reports as objects, tuples as lists, paths and enums as text."""
     own = getattr(value, "as_dict", None)
     if own is not None:
         return own()

@@ -1,4 +1,4 @@
-"""What must hold of a directory that a crash leaves: acknowledged messages are there, queues are dense, fsck finds nothing."""
+"""Checks of a directory after a crash: acknowledged messages exist, queues have no holes, fsck finds no fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TINY: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Acked:
-    """A message whose put was answered with PUT_OK."""
+    """A message whose put returned PUT_OK."""
 
     topic: str
     queue_id: int
@@ -64,7 +64,7 @@ def make_message(number: int, *, topics: int = 2, queues: int = 2, wait: bool = 
 
 
 def put(store: MessageStore, number: int, **how: Any) -> Acked | None:
-    """Put message number `number`; None when it was not answered with PUT_OK."""
+    """Put message number `number`; return None if the status is not PUT_OK."""
     message = make_message(number, **how)
     result = store.put(message)
     if result.status.name != "PUT_OK":
@@ -73,7 +73,7 @@ def put(store: MessageStore, number: int, **how: Any) -> Acked | None:
 
 
 def drain(store: MessageStore) -> None:
-    """Dispatch all there is."""
+    """Dispatch the whole log."""
     while store.dispatch_once():
         pass
     hold(store.dispatch_behind_bytes == 0, "dispatch stays behind:", store.stats())
@@ -82,7 +82,7 @@ def drain(store: MessageStore) -> None:
 def check_directory(
     root: Path, acked: Iterable[Acked], config: Mapping[str, Any] = TINY, *, twice: bool = True
 ) -> dict[str, Any]:
-    """Open it as after a crash and hold it against what was acknowledged; answer what the recovery did."""
+    """Open it as after a crash and compare it with the acknowledged messages; return the recovery's report."""
     acked = list(acked)
     store = rmqcore.open(root, services=False, **config)
     try:
@@ -106,7 +106,7 @@ def check_directory(
 
 
 def check_store(store: MessageStore, acked: Iterable[Acked]) -> None:
-    """Hold an open and dispatched store against what was acknowledged."""
+    """Compare an open and dispatched store with the acknowledged messages."""
     seen: dict[int, tuple[str, int, int, int]] = {}
     for topic, queue_id in store.queues():
         _walk(store, topic, queue_id, seen)

@@ -71,7 +71,7 @@ def ask(store: MessageStore, one: Acked) -> None:
 
 
 def look(root: Path, _config: dict[str, Any], acked: list[Acked]) -> None:
-    """What only reads: a store that is there is walked and checked."""
+    """Only read: walk over an existing store and check it."""
     with rmqcore.read(root) as reader:
         bodies = [view.body for view in reader.messages()]
     report = fsck(root)

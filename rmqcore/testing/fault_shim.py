@@ -58,7 +58,7 @@ def shim_path() -> Path:
     subprocess.CalledProcessError
         The compiler refuses it.
     FileNotFoundError
-        There is no compiler.
+        The compiler is missing.
     """
     compiler = shutil.which("cc")
     if compiler is None:
@@ -110,7 +110,7 @@ def run_child(
 
 
 def tell(line: str) -> None:
-    """Print to whoever runs this child."""
+    """Print a line for the parent process."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -133,7 +133,7 @@ class Shim:
         self._library.shim_note.argtypes = [ctypes.c_char, ctypes.c_char_p, ctypes.c_size_t]
 
     def watch(self, path: str | os.PathLike[str] | None) -> None:
-        """Count calls on files whose path begins so, from now on and from 0; None: no longer."""
+        """Count calls on files whose path starts with `path`, from 0; None: stop counting."""
         self._library.shim_watch(os.fsencode(path) if path is not None else b"")
 
     def fail(self, call: str, number: int, *, error: int = errno.EIO, ever: bool = False) -> None:

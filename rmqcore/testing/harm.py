@@ -25,14 +25,14 @@ LEFTOVERS = (
 
 
 def spoil(root: Path, outside: Path, rng: random.Random) -> list[str]:
-    """Change a store in one to four ways; answer how."""
+    """Change a store in one to four ways; return the changes."""
     told = []
     for _ in range(rng.randrange(1, 5)):
         harm = rng.choice(HARMS)
         try:
             told.append(f"{harm.__name__[1:]} {harm(root, outside, rng)}")
         except (OSError, IndexError):
-            continue  # an earlier one took the place away, or all places
+            continue  # an earlier change removed the place, or all places
     return told
 
 
@@ -44,7 +44,7 @@ def _place(root: Path, rng: random.Random) -> Path:
 
 
 def _clear(path: Path) -> Path:
-    """Remove what lies at a path, if anything does."""
+    """Remove the file or directory at a path, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

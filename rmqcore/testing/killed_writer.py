@@ -27,7 +27,7 @@ def say(**what: Any) -> None:
 
 
 def life_settings(rng: random.Random) -> dict[str, Any]:
-    """Choose what may change from one open of a store to the next."""
+    """Choose the settings that may change from one open of a store to the next."""
     return {
         "flush_interval_commit_log": rng.choice((1, 20, 500)),
         "flush_commit_log_least_pages": rng.choice((0, 4)),
@@ -60,7 +60,7 @@ class Life:
         self._over = threading.Event()
 
     def run(self, quota: int) -> int:
-        """Have each thread put `quota` times; answer the number of the next message."""
+        """Have each thread put `quota` times; return the number of the next message."""
         seeds = [self._rng.randrange(1 << 30) for _ in range(4 + self._readers)]
         writers = [threading.Thread(target=self._write, args=(quota, s)) for s in seeds[:4]]
         readers = [threading.Thread(target=self._read, args=(s,)) for s in seeds[4:]]

@@ -1,4 +1,4 @@
-"""kill -9 of a writer at any moment: every message that it was told is stored is there.
+"""kill -9 of a writer at any moment: every message acknowledged to it exists afterwards.
 
 The page cache outlives the process, so this tries the logic of recovery, not what a disk keeps: power_cuts and real_cuts do that.
 """
@@ -19,7 +19,7 @@ from rmqcore.testing.crash_check import TINY, Acked, check_directory
 from rmqcore.testing.verdict import hold
 
 MESSAGES_A_LIFE = 1_000_000
-HANG_S = 120  # a child that does not answer for so long is made to say where it stands
+HANG_S = 120  # seconds without an answer after which a child must print its stacks
 
 
 def store_settings(rng: random.Random) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Killed:
     root : Path
     rng : random.Random
     config : dict, optional
-        Settings that stay the same; chosen when not given.
+        Fixed settings; None: chosen at random.
 
     Attributes
     ----------
@@ -100,12 +100,12 @@ class Killed:
                 self.acked += [Acked(**one) for one in answer.get("acked", ())]
 
     def check(self) -> None:
-        """Hold the directory against what was acknowledged."""
+        """Compare the directory with the acknowledged messages."""
         check_directory(self.root, self.acked, self.config, twice=False)
 
 
 def kill_rounds(base: Path, rng: random.Random, kills: int) -> tuple[int, int]:
-    """Kill so many writers of one store, with a check after some of them; answer kills and acknowledged messages."""
+    """Kill `kills` writers of one store, with checks between; return the numbers of kills and acknowledged messages."""
     killed = Killed(base / "killed", rng)
     for number in range(kills):
         killed.kill()

@@ -25,11 +25,11 @@ from rmqcore.testing.verdict import hold
 
 SYNC = {**TINY, "flush_disk_type": "SYNC_FLUSH"}
 SHARES = (0.0, 1.0, 0.1, 0.5, 0.9)
-"""How much of what was not synced an image has: nothing, everything, and what chance leaves of it."""
+"""Shares of the unsynced changes in an image: none, all, and random parts."""
 
 
 def note(shim: Shim, acked: Iterable[Acked]) -> None:
-    """Put into the record: from here on nothing of this may be lost."""
+    """Note in the record that no message of `acked` may be lost from here on."""
     shim.note("A", json.dumps([one.as_dict() for one in acked]).encode())
 
 
@@ -120,7 +120,7 @@ def _end(store: MessageStore) -> None:
 
 
 def write_wide(shim: Shim, root: Path, seed: int) -> None:
-    """So many queues that they are synced all at once (syncfs)."""
+    """Put into 400 queues, so that one syncfs syncs them all."""
     rng = random.Random(seed)
     store = rmqcore.open(root, services=False, **TINY)
     for round_ in range(3):

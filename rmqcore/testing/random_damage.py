@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PARTS = {"commitlog": 6, "consumequeue": 6, "index": 3, "checkpoint": 2, "abort": 1}
-"""What is damaged, and how often."""
+"""Parts to damage, with their weights."""
 KINDS = {"flip": 4, "zeros": 3, "noise": 3, "gone": 3, "cut": 2, "folder": 1}
 
 
@@ -61,7 +61,7 @@ class Change:
 
 
 def damage(root: Path, rng: random.Random, parts: Sequence[str] = tuple(PARTS)) -> list[Change]:
-    """Change a store in one to three ways; answer how."""
+    """Change a store in one to three ways; return the changes."""
     made: list[Change] = []
     for _ in range(rng.randrange(1, 4)):
         change = _choose(root, rng, parts)
@@ -90,7 +90,7 @@ def _choose(root: Path, rng: random.Random, parts: Sequence[str]) -> Change | No
     if kind == "gone":
         return None if part == "commitlog" and len(files) == 1 else Change(kind, name)
     if kind == "cut":
-        # A log with a short file is refused, as by Java: nobody can say what lay behind.
+        # A log with a short file is refused, as by Java: the bytes behind its end are unknown.
         return (
             None
             if part == "commitlog"

@@ -1,4 +1,4 @@
-"""What must hold of a store that was damaged and opened: log, queues and index agree, and a second open changes nothing."""
+"""Checks of a damaged store after an open: log, queues and index agree, and a second open changes no file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Outcome:
         The error of an open that changed nothing.
     cut_bytes : int
     findings : list of str
-        What fsck calls an error afterwards.
+        Errors that fsck finds afterwards.
     """
 
     refused: str | None = None

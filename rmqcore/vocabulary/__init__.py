@@ -1,4 +1,4 @@
 """Words that every part of the package uses: statuses, flags, names of topics and properties, units, time, Java's JSON.
 
-No part knows a file, a message or a store. Imports `rmqcore.errors`; `sysflag` also `_native.format`.
+No part depends on files, messages or stores. Imports `rmqcore.errors`; `sysflag` also `_native.format`.
 """

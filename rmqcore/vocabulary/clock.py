@@ -1,4 +1,4 @@
-"""The clocks. What only computes with times takes the time as an argument and does not import this."""
+"""The clocks. Code that only computes with times gets the time as an argument and does not import this."""
 
 import time
 
@@ -9,5 +9,5 @@ def wall_clock_ms() -> int:
 
 
 def steady_clock_ms() -> int:
-    """Return the milliseconds of a clock that is never set, for how long something takes or waits."""
+    """Return the milliseconds of a clock that is never set, for durations and waits."""
     return time.monotonic_ns() // 1_000_000

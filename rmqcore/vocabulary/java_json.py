@@ -14,11 +14,12 @@ MOST_LETTERS = 256 << 10
 MOST_SHOWN = 200
 """Letters of a foreign name or value that a message repeats."""
 
-# A string, which stays as it is, or a number: one before a colon is an object's key, which fastjson writes without quotes.
-# Strings without an end and numbers without a colon match as well, so that nothing is looked at twice.
+# A string, which stays as it is, or a number: one before a colon is an object's key, which fastjson writes without
+# quotes. Strings without an end and numbers without a colon match as well, so that no letter is read twice.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _KEYS = re.compile(rf"{_STRING}|(-?\d++)(\s*+:)?", re.DOTALL)
-# Each begins with a letter of its own: that makes the search between them a fast one. A string without an end has an empty group.
+# Each begins with a letter of its own: that makes the search between them a fast one. A string without an end has an
+# empty group.
 _BRACKETS = re.compile(rf'{_STRING[:-2]}("?)|\[|\{{|\]|\}}', re.DOTALL)
 _BLANKS: Any = re.compile(r"[ \t\n\r]*+")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -37,14 +38,14 @@ def parse_json(data: bytes, max_depth: int, most_values: int | None = None) -> A
     data : bytes
         UTF-8 without a mark in front.
     max_depth : int
-        How many arrays and objects may lie in each other.
+        Most levels of nested arrays and objects.
     most_values : int, optional
-        How many values the text may have, counted by its commas and opening brackets.
+        Most values of the text, counted by its commas and opening brackets.
 
     Raises
     ------
     ValueError
-        It is not JSON, no UTF-8, lies too deep, has too many values, or has half of a surrogate pair in a text.
+        The data is not JSON or not UTF-8, is nested too deep, has too many values, or half of a surrogate pair.
 
     Notes
     -----
@@ -58,7 +59,7 @@ def parse_json(data: bytes, max_depth: int, most_values: int | None = None) -> A
     try:
         value = decode(text, max_depth)
     except json.JSONDecodeError:
-        # What is JSON already, nearly everything, is not looked at for this.
+        # Valid JSON, nearly every text, skips this step.
         value = decode("".join(_quoted_pieces(text)) if is_long else quote_keys(text), max_depth)
     if _SURROGATE.search(text):
         _check_surrogates(value)
@@ -66,7 +67,7 @@ def parse_json(data: bytes, max_depth: int, most_values: int | None = None) -> A
 
 
 def integer(digits: str) -> int | str:
-    """A number; one with more digits than a long has stays text, and int() is not asked for it."""
+    """Return a number; digits beyond the length of a long stay text, without a call of int()."""
     return int(digits) if len(digits) <= 20 else digits
 
 
@@ -83,7 +84,7 @@ def _quoted(found: re.Match[str]) -> str:
 
 
 def _decode(text: str, max_depth: int) -> Any:
-    """Parse a short text at once. The parser in C calls itself for each level: the depth is checked before."""
+    """Parse a short text in one step. The parser in C is recursive, so the depth is checked first."""
     if text.count("[") + text.count("{") > max_depth:
         _long_parts(text, max_depth)
     return _DECODER.decode(text)
@@ -123,7 +124,7 @@ def _long_parts(text: str, max_depth: int) -> set[int]:
     Raises
     ------
     ValueError
-        The text lies too deep.
+        The text is nested too deep.
     """
     begins: list[int] = []
     long_parts = set()
@@ -137,7 +138,7 @@ def _long_parts(text: str, max_depth: int) -> set[int]:
             begin = begins.pop()
             if found.start() - begin > PIECE:
                 long_parts.add(begin)
-    return long_parts.union(begins)  # those without an end
+    return long_parts.union(begins)  # and those without an end
 
 
 def _strings_and_brackets(text: str) -> Iterator[re.Match[str]]:
@@ -174,7 +175,7 @@ def _quoted_pieces(text: str) -> Iterator[str]:
 
 
 def _check_bare(letters: int) -> None:
-    """Refuse what would be looked through for numbers in one long step."""
+    """Refuse a text in which the search for numbers would be one long step."""
     if letters > MOST_LETTERS:
         raise ValueError(
             f"more than {MOST_LETTERS:,} characters are neither a string nor a bracket"
@@ -198,5 +199,5 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-# Made once: json.loads would make one for each text.
+# Made once: json.loads would make a decoder for each text.
 _DECODER: Any = json.JSONDecoder(parse_int=integer, parse_float=str, parse_constant=_refuse)

@@ -41,7 +41,7 @@ class ReadableRecords:
         return self.most_topic_bytes is None or len(topic.encode()) <= self.most_topic_bytes
 
     def describe(self) -> str:
-        """Return what the release does not read, as the object of a sentence; empty where it reads every record."""
+        """Return the records that the release cannot read, as the object of a sentence; empty if it reads all."""
         unread = [] if self.ipv6_hosts else ["IPv6 hosts"]
         if self.most_topic_bytes is not None:
             unread.append(f"topics of more than {self.most_topic_bytes} bytes")
@@ -54,7 +54,7 @@ def parse_version(text: str) -> tuple[int, int]:
     Raises
     ------
     SettingError
-        The text is not the number of a release, or of one before 4.0.
+        The text is not the number of a release, or the release is before 4.0.
     """
     parts = text.split(".")
     if not 2 <= len(parts) <= 3 or not all(
@@ -70,7 +70,7 @@ def parse_version(text: str) -> tuple[int, int]:
 
 
 def readable_records(for_version: str | None) -> ReadableRecords:
-    """Return what the release of a setting `for_version` reads; everything where the setting is None.
+    """Return the records that the release of a setting `for_version` reads; None: all records.
 
     Raises
     ------

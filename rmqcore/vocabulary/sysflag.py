@@ -27,5 +27,5 @@ has_queue_entry = _has_queue_entry
 
 
 def transaction_type(sys_flag: int) -> int:
-    """The two transaction bits: one of the TRANSACTION values above."""
+    """Return the two transaction bits: one of the TRANSACTION values above."""
     return sys_flag & TRANSACTION_MASK

@@ -10,7 +10,7 @@ from rmqcore.vocabulary.units import DAY_MS, EPOCH, HOUR_MS, LONG_MAX, MINUTE_MS
 
 ACCEPTED = "epoch milliseconds, ISO 8601 (2026-11-21T08:00:00+08:00) or yyyy-MM-dd#HH:mm:ss:SSS"
 ACCEPTED_BY_A_CLOCK = f"now, today, yesterday, a time ago (30s 5m 1h 2d 1w 1h30m), a time of today (09:30), {ACCEPTED}"
-"""What `parse_time` takes when it is told what time it is."""
+"""Spellings that `parse_time` accepts if `now` is passed."""
 
 _CLOCK = r"(?P<clock>\d\d:\d\d(?::\d\d(?:[.,](?P<part>\d{1,9})|:(?P<ms>\d{3}))?)?)"
 _TIME = re.compile(
@@ -22,7 +22,7 @@ _DAYS_BACK = {"today": 0, "yesterday": 1}
 
 
 def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = None) -> int:
-    """Parse a time in one of the `ACCEPTED` spellings; returns milliseconds since 1970, a part of a millisecond rounded up.
+    """Parse a time in one of the `ACCEPTED` spellings; return milliseconds since 1970, rounded up.
 
     Store times are whole milliseconds: those at or after a time, and those before it, are the same after rounding up.
 
@@ -30,10 +30,10 @@ def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = 
     ----------
     text : str
     zone : tzinfo, optional
-        Where the text names no zone; None is the zone of this process.
+        Zone of a text without one; None: the zone of this process.
     now : datetime, optional
-        What time it is. Then the text may also be one of `ACCEPTED_BY_A_CLOCK`; without it such words are refused, because who
-        reads an option twice would get two times.
+        The current time. With it the text may also be one of `ACCEPTED_BY_A_CLOCK`; without it these words are refused,
+        because code that reads an option twice would get two times.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = 
 
 
 def _by_the_clock(words: str, zone: tzinfo | None, now: datetime) -> int | None:
-    """Parse a time that counts from `now`; None for any other text. A day begins at midnight in `zone`."""
+    """Parse a time that counts from `now`; return None for any other text. A day starts at midnight in `zone`."""
     here = now.astimezone(zone).replace(tzinfo=None)
     if words == "now":
         return milliseconds(now)

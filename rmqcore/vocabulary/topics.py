@@ -10,11 +10,11 @@ QueueKey = tuple[str, int]
 
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"
-"""Of the topic with the check points of POP consumers; the cluster's name follows."""
+"""Prefix of the topic with the check points of POP consumers; the cluster's name follows."""
 LMQ_PREFIX = "%LMQ%"
-"""Of light queues, and of the groups that read them."""
+"""Prefix of light queues, and of the groups that read them."""
 DEFAULT_TOPIC = "TBW102"
-"""The topic by whose leave a send creates others, with its brokers and queues."""
+"""The topic that allows a send to create other topics, with its brokers and queues."""
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TRANS_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 TRANS_OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -29,7 +29,7 @@ NOT_FOR_SENDS = frozenset(
         "OFFSET_MOVED_EVENT",
     }
 )
-"""Topics that brokers alone write."""
+"""Topics that only brokers write."""
 SYSTEM_TOPICS = NOT_FOR_SENDS | {
     DEFAULT_TOPIC,
     "BenchmarkTest",
@@ -51,7 +51,7 @@ SYSTEM_GROUPS = (
 )
 """Consumer groups that every broker has."""
 REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
-"""Of the topic with the replies to requests; the cluster's name is before it."""
+"""Suffix of the topic with the replies to requests; the cluster's name precedes it."""
 
 
 def is_system_topic(topic: str) -> bool:

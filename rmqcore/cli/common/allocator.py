@@ -11,9 +11,9 @@ LARGE = 1024 * 1024
 def give_large_pieces_back() -> None:
     """Make glibc map allocations of a mebibyte and more separately, and unmap them when they are freed.
 
-    By itself it does so only until the first such piece was freed. From then on pieces of that size are cut from the heap, where
-    buffers with room for more than they hold lie on pages that others have used: Parquet of large bodies took a third more. Other
-    C libraries have no such setting.
+    By default glibc does so only until the first piece of that size is freed. Later pieces are cut from the heap, where
+    buffers that are not full lie on pages that other buffers have used: Parquet of large bodies needed a third more
+    memory. Other C libraries do not have this setting.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

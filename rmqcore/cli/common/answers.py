@@ -1,4 +1,4 @@
-"""Output of the verbs that answer with a few messages: get, query and lookup."""
+"""Output of the verbs that print a few messages: get, query and lookup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rmqcore.offline.export.message_rows import FIELDS, json_encoder
 
 
 class Answer:
-    """Shows the messages of an answer; its options are checked before the store is read.
+    """Prints the messages of a result; its options are checked before the store is read.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class Answer:
         )
 
     def show(self, views: Sequence[MessageView], **rest: object) -> int:
-        """Print messages, with `rest` beside them in a JSON object, and answer the exit code."""
+        """Print messages, with `rest` beside them in a JSON object, and return the exit code."""
         return self._show(self._taken_apart(views), rest)
 
     def _taken_apart(self, views: Sequence[MessageView]) -> Sequence[MessageView]:

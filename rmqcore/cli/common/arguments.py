@@ -24,12 +24,12 @@ from rmqcore.vocabulary.units import INT_MAX, INT_MIN, LONG_MAX
 queue_id_option = whole_number(INT_MIN, INT_MAX)
 """Parses a queue id, 32 bits signed as on disk."""
 count_option = whole_number(1, INT_MAX)
-"""Parses the most messages that an answer may have."""
+"""Parses the largest number of messages to return."""
 offset_option = whole_number(0, LONG_MAX)
 """Parses a queue offset or CommitLog offset."""
 body_bytes_option = whole_number(1, LONG_MAX, "a whole number of bytes")
 READ_BY_URL = "info, stats, cat, get, query, lookup, fsck and export"
-"""Verbs that take an `AnyStore`."""
+"""Verbs that accept an `AnyStore`."""
 
 
 class ParquetCompression(StrEnum):
@@ -60,7 +60,7 @@ def local_path(text: str) -> Path:
 
 
 def local_folder(text: str) -> Path:
-    """Parse a path of this machine that is a directory, or nothing yet."""
+    """Parse a path of this machine that is a directory or does not exist yet."""
     path = local_path(text)
     if path.exists() and not path.is_dir():
         raise typer.BadParameter(f"{text!r} is a file")
@@ -323,7 +323,7 @@ def conditions(
     from_phy: int | None = None,
     to_phy: int | None = None,
 ) -> Conditions:
-    """Return the conditions that a verb's options state; an option that is missing accepts every message.
+    """Return the conditions of a verb's options; a missing option accepts every message.
 
     Raises
     ------

@@ -17,7 +17,7 @@ ROW_GROUP_BYTES = 32 * 1024 * 1024
 
 
 class Batches(Protocol):
-    """A schema and its batches, made as they are asked for."""
+    """A schema and its batches, which are made on demand."""
 
     @property
     def schema(self) -> pa.Schema:

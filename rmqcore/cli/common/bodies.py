@@ -26,7 +26,7 @@ class BodyMode(StrEnum):
 
 
 def refuse_text_in_columns(kind: RowFormat, body: BodyMode | None, *, decompress: bool) -> None:
-    """Raise ``typer.BadParameter`` when Arrow or Parquet is asked for bodies in another form than the stored bytes."""
+    """Raise ``typer.BadParameter`` if the options ask for Arrow or Parquet with bodies other than the stored bytes."""
     if kind in BINARY and (decompress or body not in (None, BodyMode.none)):
         raise typer.BadParameter(
             f"{kind} holds bodies only as stored: omit this option for stored bodies, or use "
@@ -46,9 +46,9 @@ class Decompress(Enum):
 
 
 def decompressing(asked: bool, kind: RowFormat | None, body: BodyMode | None) -> Decompress:
-    """Return what to decompress: for people to read (a table, and None for lines of a template) what can be.
+    """Return the bodies to decompress: in output for people (tables; None: templates), those that decompress.
 
-    Programs get the stored bytes unless ``--decompress`` was given, and so do base64 and SHA-256.
+    Programs get the stored bytes unless ``--decompress`` was given; so do base64 and SHA-256.
     """
     if asked:
         return Decompress.ALWAYS
@@ -62,7 +62,7 @@ class Bodies:
     Parameters
     ----------
     mode : BodyMode or None
-        None: text where a body is UTF-8, else base64.
+        None: text if a body is UTF-8, otherwise base64.
     decompress : Decompress
 
     Attributes
@@ -70,9 +70,9 @@ class Bodies:
     shown : bool
         False for ``--body none``.
     failures : int
-        How many bodies were left out, and how many batches could not be taken apart; each is named on stderr.
+        Number of bodies left out, and of batches that could not be split; each is named on stderr.
     most_body : int or None
-        How many bytes of each stored body are looked at; None: all of them.
+        Bytes of each stored body to read; None: all.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Bodies:
         )
 
     def text(self, view: MessageView) -> str | None:
-        """Return the body as ``--body`` says; None if it is not shown or cannot be decompressed."""
+        """Return the body in the form of ``--body``; None if it is not shown or cannot be decompressed."""
         try:
             return self._encode(view)
         except CompressionError as error:

@@ -17,7 +17,7 @@ from rmqcore.errors.exit_codes import FAILED, INTERRUPTED, OK
 from rmqcore.offline.log.damage import DamageRange, MoreDamage
 
 MOST_LINES = 20
-"""Damaged ranges that are printed on a line each: who wants all of them asks for JSON, or fsck."""
+"""Most damaged ranges to print on a line each: JSON and fsck list all."""
 
 RIGHTS = (
     "permission denied for this user; run the command as the owner of the file (`ls -ldn FILE` "
@@ -73,7 +73,7 @@ def _print(text: str) -> None:
 
 
 def explain(error: BaseException) -> int:
-    """Print what an error means and answer its exit code."""
+    """Print what an error means and return its exit code."""
     if isinstance(error, StoreError):
         say(str(error), error.hint)
         return error.exit_code
@@ -98,7 +98,7 @@ def explain(error: BaseException) -> int:
 
 
 def guarded(verb: Callable[Arguments, int]) -> Callable[Arguments, int]:
-    """Make a verb answer an exit code for every error that is not a programming mistake."""
+    """Return the verb with an exit code for every error that is not a programming mistake."""
 
     @functools.wraps(verb)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> int:

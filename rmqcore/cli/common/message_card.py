@@ -9,7 +9,7 @@ from rmqcore.codec.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS
 
 HEXADECIMAL = {"magic", "body_crc", "sys_flag"}
-"""Fields of bits, which people read in this form."""
+"""Bit fields, which are shown in hexadecimal."""
 
 
 def message_card(view: MessageView, bodies: Bodies) -> str:

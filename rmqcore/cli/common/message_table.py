@@ -1,8 +1,8 @@
-"""Messages as a table of any length, which is folded to the terminal's width and loses nothing.
+"""Messages as a table of any length, which is folded to the terminal's width without loss.
 
-A message is a line where there is room, else two: what is text stands below the numbers. In less than 80 columns it is a card.
-Only bodies are cut, with an ellipsis. The first rows decide the widths, and later numbers that are longer widen their columns.
-Rows are written without rich, which needs all rows at once.
+A message needs one line, or two if the terminal is narrow: then texts are below the numbers. In less than 80 columns it
+is a card. Only bodies are cut, with an ellipsis. The first rows decide the widths, and later numbers that are longer
+widen their columns. Rows are written without rich, which needs all rows at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rmqcore.offline.log.walk import Blank
 
 COLUMNS = ("store_time", "topic", "queue", "offset", "phy_offset", "size", "tags", "keys", "body")
 SHORT_NAMES = {"queue": "queue_id", "offset": "queue_offset", "size": "msg_size"}
-"""Names of columns that are longer elsewhere."""
+"""Short column names for longer field names."""
 TIMES = {"store_time": "store_timestamp_ms", "born_time": "born_timestamp_ms"}
 TEXTS = {
     *TIMES,
@@ -50,12 +50,12 @@ TEXTS = {
     "msg_id",
     "uniq_key",
 }
-"""They stand left; all but times may be broken anywhere."""
+"""Left-aligned columns; all except times may be broken anywhere."""
 BELOW = {"tags", "keys", "body", "properties"}
-"""Columns that stand on a line of their own where one line has no room for all."""
+"""Columns that move to a second line if one line has no room for all."""
 KNOWN = tuple(dict.fromkeys([*COLUMNS, *TIMES, *FIELDS]))
 MAX_WIDTH = 32
-"""Cells that a column of text in a pipe is padded to; longer ones push the rest of their row."""
+"""Cells to which a column of text is padded in a pipe; longer texts move the rest of their row."""
 BODY_WIDTH = 80
 """Cells of a body in a pipe or file; on a terminal the end of the line is the limit."""
 LEAST_BODY = 24
@@ -63,7 +63,7 @@ CARD_WIDTH = 80
 """With fewer columns than these each message is a card."""
 CARD_BODY_LINES = 4
 FIRST_ROWS, MOST_WAITING = 100, 1 << 20
-"""Rows that wait for each other, and letters: bodies may be of megabytes."""
+"""Rows and letters to hold before the first widths are set: bodies may have megabytes."""
 
 
 class ColumnNames(tuple[str, ...]):
@@ -97,14 +97,14 @@ Columns = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """How a table was asked for.
+    """Options of a table.
 
     Attributes
     ----------
     columns : sequence of str or None
         None: `COLUMNS`.
     wide : bool
-        Rows are as long as they need to be, with whole bodies.
+        Rows of any length, with whole bodies.
     """
 
     columns: Sequence[str] | None = None
@@ -182,7 +182,7 @@ class MessageTable:
         self._out.write(("\n".join(lines) + "\n").encode("utf-8", "replace"))
 
     def _measure(self) -> None:
-        """Widen the columns to what has come; texts keep the width that the first rows gave them."""
+        """Widen the columns to the rows so far; texts keep the width of the first rows."""
         for at, (name, text) in enumerate(zip(self._columns, self._texts, strict=True)):
             if not (text and self._written):
                 cells = [name, *(row[at] for row in self._rows)]
@@ -205,7 +205,7 @@ class MessageTable:
         return self._cards()
 
     def _widths(self, columns: Sequence[int]) -> list[int] | None:
-        """Widths of some columns in one line; None where they have no room, or times or keys would have to be folded."""
+        """Return widths of some columns in one line; None if they do not fit without folding times or keys."""
         natural, least = [self._natural[at] for at in columns], [self._least[at] for at in columns]
         names = [self._columns[at] for at in columns]
         for at, name in enumerate(names):
@@ -236,9 +236,9 @@ class MessageTable:
         return lines
 
     def _below(self, row: Sequence[str], columns: Sequence[int]) -> list[str]:
-        """The texts of a row on lines of their own; the body has what is left of the last one.
+        """Return a row's texts as further lines; the body gets the rest of the last line.
 
-        A text that is empty is a hyphen: without it a key would stand where the header promises a tag.
+        An empty text is a hyphen: otherwise a key would be below the header of a tag.
         """
         if not any(row[at] for at in columns):
             return []

@@ -14,7 +14,7 @@ from rmqcore.offline.export.message_rows import CSV_HEADER, Line, csv_encoder, j
 from rmqcore.offline.log.walk import Blank
 
 CHUNK_LINES, CHUNK_BYTES = 512, 1024 * 1024
-"""Lines wait until there are so many of them, or so many bytes."""
+"""Lines or bytes to gather before a write."""
 
 
 class MessageWriter(Protocol):
@@ -27,11 +27,11 @@ class MessageWriter(Protocol):
         """Write the messages that wait."""
 
     def close(self) -> None:
-        """Write all that waits, and the end of the format, such as a closing bracket."""
+        """Write the waiting messages, and the end of the format, such as a closing bracket."""
 
 
 class LineWriter:
-    """Writes lines: JSON Lines, or what else `encode` gives."""
+    """Writes lines: JSON Lines, or other lines that `encode` returns."""
 
     def __init__(self, out: BinaryIO, encode: Line) -> None:
         self._out = out
@@ -80,7 +80,7 @@ def blank_line(blank: Blank) -> bytes:
 
 
 class JsonObjectWriter:
-    """Writes a JSON object: ``{"messages": [...], ...}``; `rest` gives the other values at the end."""
+    """Writes a JSON object: ``{"messages": [...], ...}``; `rest` returns the other values at the end."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Where output goes and in which format: to stdout or into a file, for people or for programs."""
+"""Target and format of output: stdout or a file, for people or for programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReportFormat(StrEnum):
 
 
 PRINTED_AT_ONCE = 1 << 20
-"""Bytes of a long report: an error before so many are printed leaves nothing on stdout."""
+"""Bytes of a long report to gather first: an error before that leaves stdout empty."""
 BINARY = (RowFormat.arrow, RowFormat.parquet)
 _SUFFIXES = {f".{name}": RowFormat(name) for name in ("jsonl", "csv", "arrow", "parquet")}
 
@@ -50,7 +50,7 @@ def wants_json(asked: bool) -> bool:
 
 
 def refuse_format_with_json(asked: RowFormat | ReportFormat | None, as_json: bool) -> None:
-    """Raise ``typer.BadParameter`` when both ``--format`` and ``--json`` were given."""
+    """Raise ``typer.BadParameter`` if both ``--format`` and ``--json`` were given."""
     if as_json and asked is not None:
         raise typer.BadParameter(
             "--json already chooses the format: omit --format", param_hint="--json"
@@ -58,7 +58,7 @@ def refuse_format_with_json(asked: RowFormat | ReportFormat | None, as_json: boo
 
 
 def refuse_without_table(option: str, kind: str | None) -> None:
-    """Raise ``typer.BadParameter`` when an option of tables was given, and a format that is none."""
+    """Raise ``typer.BadParameter`` if an option of tables was given with another format."""
     if kind not in (None, RowFormat.table):
         raise typer.BadParameter(
             f"only tables have this option, and the output is {kind}", param_hint=option
@@ -79,7 +79,7 @@ def row_format(
     Raises
     ------
     typer.BadParameter
-        A binary format would go to a terminal, a suffix is of no format, or an option of tables goes with none.
+        A binary format would go to a terminal, a suffix has no format, or an option of tables has another format.
     """
     chosen = asked
     if chosen is None and out is not None:
@@ -99,7 +99,7 @@ def row_format(
 
 
 def _format_of(out: Path) -> RowFormat:
-    """The format that a file's suffix asks for; JSON Lines for a name without one, and for a device or pipe."""
+    """Return the format of a file's suffix; JSON Lines for a name without suffix, and for a device or pipe."""
     suffix = out.suffix.lower()
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
@@ -113,7 +113,7 @@ def _format_of(out: Path) -> RowFormat:
 
 
 def refuse_csv_safe(kind: str, csv_safe: bool) -> None:
-    """Raise ``typer.BadParameter`` when ``--csv-safe`` was given and no CSV is written."""
+    """Raise ``typer.BadParameter`` if ``--csv-safe`` was given and the format is not CSV."""
     if csv_safe and kind != RowFormat.csv:
         raise typer.BadParameter(
             f"this needs --format csv, and the output is {kind}", param_hint="--csv-safe"
@@ -128,7 +128,7 @@ def report_format(
     Raises
     ------
     typer.BadParameter
-        Both ``--format`` and ``--json`` were given, or ``--wide`` and a format that is no table.
+        Both ``--format`` and ``--json`` were given, or ``--wide`` and a format other than a table.
     """
     refuse_format_with_json(asked, as_json)
     if wide:
@@ -141,9 +141,9 @@ def report_format(
 
 @contextmanager
 def open_output(out: Path | None, *, styled: bool = False) -> Iterator[BinaryIO]:
-    """Yield a binary file: stdout, or a file that gets its name only when everything is written.
+    """Yield a binary file: stdout, or a file that gets its name only when it is complete.
 
-    What goes to a terminal is made safe for it, unless the writer does that itself, because it has `styled` lines.
+    Output to a terminal is made safe for it, unless the writer does that itself, because it has `styled` lines.
     """
     if out is None:
         if sys.stdout is None:
@@ -162,7 +162,7 @@ def open_output(out: Path | None, *, styled: bool = False) -> Iterator[BinaryIO]
             yield file
         working.replace(out)
     except OSError as error:
-        if error.filename == str(working):  # a name that nobody has given
+        if error.filename == str(working):  # a name that the user does not know
             raise type(error)(error.errno, error.strerror, str(out)) from None
         raise
     finally:
@@ -177,7 +177,7 @@ def print_json(value: object, *, one_line: bool = False) -> None:
 
 
 def print_json_lists(head: dict[str, Any], lists: Mapping[str, Iterable[dict[str, Any]]]) -> None:
-    """Print what ``print_json({**head, **lists})`` would, with no list in memory: an item is made when it is printed."""
+    """Print the same as ``print_json({**head, **lists})``, item by item, without a list in memory."""
     indent = 2 if stdout_is_terminal() else None
     begin, between, end = (b"\n    ", b",\n    ", b"\n  ]") if indent else (b"", b", ", b"]")
     with open_output(None) as out:

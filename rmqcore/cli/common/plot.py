@@ -24,7 +24,7 @@ WIDTH, PANEL_HEIGHT = 10.0, 3.2
 """Inches; a panel is one pair of axes, and panels lie below each other."""
 DOTS_PER_INCH = 120
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")
-"""Okabe and Ito's: they differ for colour-blind readers, too."""
+"""Colours of Okabe and Ito, which colour-blind readers can distinguish."""
 OTHERS_COLOR = "#999999"
 MOST_TICKS = 6
 MAX_NAME = 40
@@ -59,7 +59,7 @@ def plot_file(text: str) -> Path:
     Raises
     ------
     typer.BadParameter
-        The suffix is of no picture, or there is no such directory.
+        The suffix is not of a picture, or the directory is missing.
     """
     path = Path(text)
     if path.suffix.lower() not in SUFFIXES:
@@ -81,7 +81,7 @@ PlotFile = Annotated[
 
 
 def check_plot(path: Path | None) -> None:
-    """Look before the work, not after it, whether a picture that is wanted can be drawn.
+    """Check before the work that the picture can be drawn.
 
     Raises
     ------
@@ -99,11 +99,11 @@ def picture(path: Path, heights: Sequence[float], title: str = "") -> Iterator[l
     Parameters
     ----------
     path : Path
-        Takes the picture when it is whole; its suffix says which kind.
+        Target of the complete picture; its suffix selects the kind.
     heights : sequence of float
-        A panel for each, of so many times the usual height.
+        Height of each panel, in multiples of the usual height.
     title : str
-        Stands above all panels; may hold stored names.
+        Title above all panels; may hold stored names.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure

@@ -28,7 +28,7 @@ def wanted(no_progress: bool) -> bool:
 
 
 def _rows_may_be_seen() -> bool:
-    """Return True if what goes to stdout may come to the terminal: all but a file."""
+    """Return True if stdout may be shown on the terminal: if it is not a file."""
     try:
         mode = os.fstat(sys.stdout.fileno()).st_mode
     except (AttributeError, OSError, ValueError):  # stdout is closed, or no file of the system
@@ -47,7 +47,8 @@ def progress_bar(
     what : str
         The text before the bar.
     over_output : bool
-        Rows go to stdout meanwhile: there is no bar when stdout is a terminal too, or a pipe, whose reader may write to it.
+        Rows are written to stdout at the same time: no bar is shown if stdout is a terminal too, or a pipe, whose
+        reader may write to the terminal.
     """
     if not wanted(no_progress) or (over_output and _rows_may_be_seen()):
         yield None

@@ -1,6 +1,6 @@
 """Makes stored text safe for a terminal, and folds it to its width.
 
-The one place that breaks lines: a number is never broken, and nothing is cut away.
+The only place that breaks lines: it never breaks a number, and never cuts a text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 GAP = 2
 """Cells between two columns of a table."""
 LEAST_TEXT, EASY_TEXT = 12, 24
-"""Cells of a column of text: at least so many, and so many before a column of times is folded."""
+"""Least cells of a column of text, and the cells that it keeps before a column of times is folded."""
 
 _WORDS = re.compile(r"(?<= )(?=[^ ])")
 _PARTS = re.compile(r"(?<=[^0-9 ] )(?=[^ ])|(?<=[0-9] )(?=[0-9])|(?<=[0-9]\.\.)(?=[0-9])")
@@ -42,7 +42,7 @@ _PARTS = re.compile(r"(?<=[^0-9 ] )(?=[^ ])|(?<=[0-9] )(?=[0-9])|(?<=[0-9]\.\.)(
 
 
 class ScreenText:
-    """A terminal that gets JSON or CSV: what it would obey becomes an escape of JSON, so that an object keeps its value.
+    """A terminal that gets JSON or CSV: control characters become JSON escapes, so that an object keeps its value.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class ScreenText:
         self._screen = screen
 
     def write(self, data: Any) -> int:
-        """Write text as UTF-8; answer the number of bytes taken."""
+        """Write UTF-8 text; return the number of bytes accepted."""
         text = bytes(data).decode("utf-8", "replace")
         plain = "\n".join(
             line if line.isprintable() else "".join(map(_json_escaped, line))
@@ -76,7 +76,7 @@ def _json_escaped(char: str) -> str:
 
 
 class ReportConsole(Console):
-    """A console for tables of stored names: they are text, no markup and no emoji codes, and no character is obeyed.
+    """A console for tables of stored names: markup, emoji codes and control characters in them have no effect.
 
     A style is given as a style, or as a `rich.text.Text`.
     """
@@ -100,9 +100,9 @@ class ReportConsole(Console):
 
 
 def folded(text: str, width: int, *, inside: bool = False) -> list[str]:
-    """Break a text into lines of so many cells: between date and time, and both ends of ``10..20``; a number stands over.
+    """Break a text into lines of `width` cells, between date and time and at ``10..20``; numbers may be longer.
 
-    With `inside` it is a text of words, and a longer word is broken, too.
+    With `inside`, words longer than a line are broken too.
     """
     if cell_len(text) <= width:
         return [text]
@@ -119,7 +119,7 @@ def folded(text: str, width: int, *, inside: bool = False) -> list[str]:
 
 
 def least_width(cells: Iterable[str], *, inside: bool = False) -> int:
-    """Cells that a column needs so that `folded` breaks nothing that must stay whole."""
+    """Return the least cells of a column in which `folded` keeps unbreakable parts whole."""
     breaks = _WORDS if inside else _PARTS
     pieces = (piece.rstrip() for cell in cells for piece in breaks.split(cell))
     least = max(map(cell_len, pieces), default=0)
@@ -129,7 +129,7 @@ def least_width(cells: Iterable[str], *, inside: bool = False) -> int:
 def column_widths(
     natural: Sequence[int], least: Sequence[int], texts: Sequence[bool], room: int
 ) -> list[int] | None:
-    """Share out a line among columns; None where there is no room for all.
+    """Return widths of the columns in a line; None if the line has no room for all.
 
     Long texts become narrow first, then what folds at a space, such as times, then all texts.
     """
@@ -159,7 +159,7 @@ def column_widths(
 
 
 def table_lines(cells: Sequence[str], widths: Sequence[int], texts: Sequence[bool]) -> list[str]:
-    """Lines of a row; texts stand left and may be broken anywhere, all else stands right."""
+    """Return the lines of a row; texts are left-aligned and may be broken anywhere, the rest is right-aligned."""
     folds = [
         folded(cell, width, inside=text)
         for cell, width, text in zip(cells, widths, texts, strict=True)

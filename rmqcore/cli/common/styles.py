@@ -1,12 +1,12 @@
-"""Styles of a terminal, all of them: they can be read on a white background and on a black one.
+"""All styles for the terminal: readable on a white background and on a black one.
 
-Yellow and cyan vanish on white, blue on black, and what is dim on either. A colour says nothing that no word says.
+Yellow and cyan vanish on white, blue on black, and dim text on either. Words always carry the meaning of a colour too.
 """
 
 from __future__ import annotations
 
 HEAD = "bold"
-"""Names of facts, titles, and what is to be typed."""
+"""Names of facts, titles, and text to type."""
 COLUMN_HEADS = "underline"
 BAD = "bold red"
 DOUBTFUL = "bold magenta"
@@ -23,4 +23,4 @@ OF_RICH = {
     "progress.elapsed": "none",
     "progress.remaining": "none",
 }
-"""In the place of Rich's own styles."""
+"""Replacements for Rich's own styles."""

@@ -1,4 +1,4 @@
-"""Bars over time in a terminal, with an axis, in as many columns as there are."""
+"""Bars over time in a terminal, with an axis, in the columns available."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _eighth(value: float, highest: float, eighths: int) -> str:
 
 
 def merged(values: Sequence[int], most: int) -> tuple[list[int], int]:
-    """Add up values that follow each other until there are at most `most`; answer these, and how many each was."""
+    """Add up neighbouring values until at most `most` are left; return these, and the number of values in each."""
     each = max(1, -(-len(values) // max(1, most)))
     return [sum(values[at : at + each]) for at in range(0, len(values), each)], each
 
@@ -77,7 +77,7 @@ def bars(values: Sequence[int], begin_ms: int, width_ms: int, columns: int) -> l
 
 
 def _cell(value: int, highest: int, row: int) -> str:
-    """What a column shows in a row of the picture, of which the lowest is row 1."""
+    """Return the character of a column in a row of the picture; the lowest row is 1."""
     eighths = round(value / highest * HEIGHT * 8) if highest else 0
     if value and row == 1:
         eighths = max(1, eighths)
@@ -85,7 +85,7 @@ def _cell(value: int, highest: int, row: int) -> str:
 
 
 def _axis(begin_ms: int, step_ms: int, count: int, repeat: int, room: int) -> str:
-    """Times below the columns, as many as there is room for."""
+    """Return the times below the columns that fit."""
     text = ""
     span_ms = step_ms * count
     at = 0

@@ -19,7 +19,7 @@ from rmqcore.maintenance.doctor.report import (
 )
 
 SHOWN_EVIDENCE = 5
-"""How much evidence of a diagnosis a terminal shows; the JSON has 20."""
+"""Most evidence of a diagnosis on a terminal; the JSON has 20."""
 STYLES = {ERROR: styles.BAD, WARNING: styles.DOUBTFUL, INFO: styles.HEAD}
 MOST_WIDTH = 100
 

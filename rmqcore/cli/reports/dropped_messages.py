@@ -14,26 +14,26 @@ from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import StoreReader
 
 SHOWN = 10
-"""Queues that a terminal is told of; JSON has all."""
+"""Most queues to print on a terminal; JSON has all."""
 
 
 @dataclass(frozen=True)
 class DroppedMessages:
-    """Messages that lie behind the end which recovery gives the log.
+    """Messages behind the end that recovery sets for the log.
 
-    Those whose body fails its CRC are among them, as consumers get them before the recovery, and not after it.
+    Messages whose body fails its CRC are among them, because consumers get them before the recovery but not after it.
 
     Attributes
     ----------
     queues : mapping of (topic, queue id) to list
-        How many of a queue's messages, and the least and the greatest of their queue offsets.
+        Number of a queue's messages, and their lowest and highest queue offset.
     """
 
     queues: Mapping[tuple[str, int], list[int]] = field(default_factory=dict)
 
     @property
     def messages(self) -> int:
-        """How many there are."""
+        """Number of these messages."""
         return sum(count for count, _, _ in self.queues.values())
 
     def as_dict(self) -> dict[str, Any]:

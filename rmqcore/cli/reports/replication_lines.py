@@ -7,7 +7,7 @@ from rmqcore.client.peer_status import PeerStatus
 
 
 def replication_lines(found: PeerStatus) -> list[str]:
-    """Return the lines; none for a broker that does not say what it is, and for a master alone that no slave can reach."""
+    """Return the lines; none for a broker that does not report its role, and for a master that no slave can reach."""
     told = found.replication
     if told is None:
         return []

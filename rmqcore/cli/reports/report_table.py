@@ -1,7 +1,7 @@
-"""Tables of reports: as wide as the terminal is, and nothing is lost where that is narrow.
+"""Tables of reports, as wide as the terminal and complete even on a narrow one.
 
-A row of a table folds: long names anywhere, times and ranges between their parts, a number never. Where even so there is no
-room for all columns, each row becomes a card, with a value a line.
+A row of a table folds: long names anywhere, times and ranges between their parts, a number never. If the columns still
+do not fit, each row becomes a card, with one value per line.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class ReportTable:
     Parameters
     ----------
     title : str
-        Its line above the columns, behind an empty line; none where it is empty.
+        Line above the columns, after an empty line; left out if empty.
     *columns : str
     left : sequence of str
-        The columns of text: they stand left, and may be broken anywhere. All others stand right.
+        The columns of text, left-aligned; they may be broken anywhere. All others are right-aligned.
     whole_words : sequence of str
-        Those of them that are broken between words alone.
+        Columns of text that are broken only between words.
     one_line : bool
-        For a screen of so many lines: texts are cut with an ellipsis instead of being folded.
+        For a screen with a fixed number of lines: cut texts with an ellipsis instead of folding them.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_GROUPS = 8
-"""Those that lose first; a picture of more cannot be read."""
+"""Most groups to draw, earliest losses first; a picture of more cannot be read."""
 MARKS = {"time": "v", "disk": "s", "forced": "X", "manual": "o"}
 
 

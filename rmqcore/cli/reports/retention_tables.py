@@ -21,11 +21,11 @@ from rmqcore.maintenance.retention.report import (
 from rmqcore.vocabulary.units import DAY_MS
 
 MAX_ROWS = 40
-"""How many rows of a table a terminal shows; the JSON has all."""
+"""Most rows of a table on a terminal; the JSON has all."""
 
 
 def print_retention(report: RetentionReport, *, wide: bool = False) -> None:
-    """Print a report for people; `wide`: nothing is folded."""
+    """Print a report for people; `wide`: without folding."""
     console = terminal_console(wide=wide)
     console.print(_summary(report))
     console.print(_outlook(report))
@@ -85,7 +85,7 @@ def _speed(bytes_per_second: float) -> str:
     return f"{human_bytes(round(bytes_per_second))}/s"
 
 
-# ---- what becomes of the disk -----------------------------------------------------------------------
+# ---- the disk in the days to come -------------------------------------------------------------------
 
 
 def _outlook(report: RetentionReport) -> ReportTable:

@@ -1,4 +1,4 @@
-"""Tables of a salvage: what was saved and what is lost."""
+"""Tables of a salvage: saved and lost messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqcore.maintenance.salvage.queue_loss import MissingMessages
 from rmqcore.maintenance.salvage.report import SalvageReport
 
 SHOWN = 10
-"""How many queues of a kind a terminal shows; the JSON has more."""
+"""Most queues of a kind on a terminal; the JSON has more."""
 
 
 def print_salvage(console: Console, report: SalvageReport) -> None:

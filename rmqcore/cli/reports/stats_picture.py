@@ -1,4 +1,4 @@
-"""The picture of statistics: what was stored when, the largest topics, their latency, and what groups have not read."""
+"""The picture of statistics: messages over time, the largest topics, their latency, and groups' unread messages."""
 
 from __future__ import annotations
 

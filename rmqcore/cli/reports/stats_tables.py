@@ -16,7 +16,7 @@ from rmqcore.cli.reports.report_table import ReportTable, facts
 from rmqcore.offline.stats.report import ConsumerLag, GroupStats, MessagePlace, StatsReport
 
 WIDE = 120
-"""From so many columns on there is room for tags, keys and whole times."""
+"""Columns from which tags, keys and whole times fit."""
 MOST_BARS = 200
 """Columns of the timeline, also where there is no end of room."""
 LEFT_OUT = "\nWith 120 columns, --wide or --json: also sizes, tags and keys."

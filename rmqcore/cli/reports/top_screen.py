@@ -58,7 +58,7 @@ def screen(
     *,
     whole: bool = False,
 ) -> RenderableType:
-    """Make what is shown of a sample, and of its broker's copies; it fits the terminal, or with `whole` has all rows."""
+    """Return the screen of a sample and its broker's copies; it fits the terminal, or has all rows with `whole`."""
     topics = sorted_topics(sample, sort)
     groups = sorted(sample.consumers, key=lambda one: (-one.lag, one.group, one.topic))
     copies = replication if whole else replication[:MOST_COPIES]

@@ -23,9 +23,9 @@ TIMES = {"store_timestamp", "born_timestamp", "hour"}
 
 
 def plain_rows(frame: DataFrame, body: BodyMode = BodyMode.text) -> list[dict[str, Any]]:
-    """Run a query and give its rows as JSON values: times in ISO 8601 and UTC, bytes as `body` says.
+    """Run a query and return its rows as JSON values: times in ISO 8601 and UTC, bytes in the form of `body`.
 
-    A time that Python's calendar lacks, before the year 1 or after 9999, is given in milliseconds since 1970.
+    A time that Python's calendar lacks, before the year 1 or after 9999, is returned in milliseconds since 1970.
     """
     from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 

@@ -1,4 +1,4 @@
-"""The options that every verb of ``rmqcore spark`` takes, spelled once, and what a verb makes of them."""
+"""The options of every verb of ``rmqcore spark``, defined once, and their conversion for a job."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Out = Annotated[
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a job runs and what it prints; `spark_verb` gives each field to the verb as an option."""
+    """Options for the run and the output of a job; `spark_verb` adds each field to the verb as an option."""
 
     master: Annotated[
         str,

@@ -27,7 +27,7 @@ _TELLING = [
         r"^(?:Error: )(.*)$",
     )
 ]
-"""Lines of Spark's messages that say why it does not start, the most telling pattern first."""
+"""Lines of Spark's messages with the reason why it does not start, the most specific pattern first."""
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def _messages(log: Path | None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _stderr_to(file: BinaryIO) -> Iterator[None]:
-    """Send the stderr of processes that are started meanwhile, Java and its workers, into a file."""
+    """Send the stderr of processes started in the block, Java and its workers, into a file."""
     sys.stderr.flush()
     saved = os.dup(2)
     os.dup2(file.fileno(), 2)

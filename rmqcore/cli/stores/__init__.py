@@ -1,4 +1,4 @@
-"""The store that a verb is given: opened for reading, behind a URL too, and what its files and its configuration say.
+"""The store of a verb: opened for reading, also behind a URL, and the settings from its files and configuration.
 
 Imports `cli.common` and what that imports.
 """

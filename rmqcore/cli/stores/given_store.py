@@ -1,4 +1,4 @@
-"""The store that a verb reads: a directory, or behind a URL what is fetched from there until the verb ends."""
+"""The store that a verb reads: a directory, or files fetched from a URL until the verb ends."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def opened_store(
         ) as reader,
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", ElsewhereWarning)  # `UnknownTopics` says it
-        warnings.simplefilter("ignore", DamageWarning)  # the verbs say it
+        warnings.simplefilter("ignore", ElsewhereWarning)  # `UnknownTopics` prints it
+        warnings.simplefilter("ignore", DamageWarning)  # the verbs print it
         yield reader
 
 

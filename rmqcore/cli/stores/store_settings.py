@@ -1,4 +1,4 @@
-"""Where the files of a store lie and how large they are, for the verbs that open or build a store."""
+"""Paths and file sizes of a store, for the verbs that open or build a store."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def store_settings(
 ) -> tuple[StorePaths, MessageStoreConfig]:
     """Return paths and configuration of a store, with the file sizes of its files; links are refused (`refuse_links`).
 
-    `config` is a ``broker.conf``, or what `read_config` made of it. With `to_open` it is for `rmqcore.open`, which takes these
-    sizes for given: one that a lone file tells is looked at as an open would (`config_to_open`).
+    `config` is a ``broker.conf``, or what `read_config` made of it. With `to_open` it is for `rmqcore.open`, which
+    takes these sizes for given: one that a lone file tells is looked at as an open would (`config_to_open`).
     """
     base = read_config(config) if isinstance(config, Path) else config
     if commitlog is not None:
@@ -46,7 +46,7 @@ def store_settings(
             base.read_only_commit_log_store_paths,
             follow_links=follow_links,
         )
-    names = os.listdir(store)  # raises where there is no such directory
+    names = os.listdir(store)  # raises if the directory is missing
     refuse_links(paths)
     check_log_directories(paths)
     if commitlog is None:
@@ -73,8 +73,8 @@ def store_settings(
 def read_config(config: Path, *, runs: bool = False) -> MessageStoreConfig:
     """Read a ``broker.conf`` for what it says of files, and print which keys no RocketMQ knows.
 
-    Most verbs run no store: what a running one would not do is no news, unless the verb `runs` one. The store is where the user
-    says: another root in the file is left out, but for a verb that `runs` one, which names it.
+    Most verbs run no store: what a running one would not do is no news, unless the verb `runs` one. The store is where
+    the user says: another root in the file is left out, but for a verb that `runs` one, which names it.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

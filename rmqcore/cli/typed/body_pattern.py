@@ -1,4 +1,4 @@
-"""``--grep``: messages by what is in their bodies."""
+"""``--grep``: messages by texts in their bodies."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ IgnoreCase = Annotated[bool, typer.Option("-i", "--ignore-case", help="--grep ig
 
 
 class BodyPattern:
-    """Finds messages by what is in their bodies.
+    """Finds messages by texts in their bodies.
 
     Parameters
     ----------
     texts : sequence of str
         A body matches when it has any of them.
     regexp : bool
-        They are regular expressions, which see a body as UTF-8; `ignore_case` goes for both kinds.
+        The texts are regular expressions, which see a body as UTF-8; `ignore_case` applies to both kinds.
 
     Raises
     ------
     typer.BadParameter
-        A text that is empty, or no regular expression.
+        A text is empty, or not a regular expression.
     """
 
     def __init__(self, texts: Sequence[str], *, regexp: bool, ignore_case: bool) -> None:

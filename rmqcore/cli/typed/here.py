@@ -1,4 +1,4 @@
-"""``rmqcore`` without a verb, where a store is: what it is, and what to type next."""
+"""``rmqcore`` without a verb in a store's directory: a description, and the commands to type next."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _topics(found: StoreInfo) -> str:
 
 
 def tell(reader: StoreReader) -> int:
-    """Print what a store is, and three commands for it; answer the exit code.
+    """Print a store's description, and three commands for it; return the exit code.
 
     Raises
     ------

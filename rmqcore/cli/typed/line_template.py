@@ -1,4 +1,4 @@
-"""``--format '{topic} {keys} {body}'``: lines as somebody wants them."""
+"""``--format '{topic} {keys} {body}'``: lines by the user's template."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def format_or_template(
 class LineTemplate:
     r"""A line for each message, from the text of ``--format``.
 
-    Names in braces stand for the values, ``{properties[NAME]}`` for that of one property (nothing where a message lacks it),
-    ``{{`` and ``}}`` for braces; a width as in Python may follow (``{topic:<20}``). The
-    line ends with a line end unless the text ends with one, or with ``\0``.
+    Names in braces stand for the values, ``{properties[NAME]}`` for that of one property (nothing where a message lacks
+    it), ``{{`` and ``}}`` for braces; a width as in Python may follow (``{topic:<20}``). The line ends with a line end
+    unless the text ends with one, or with ``\0``.
 
     Raises
     ------
     typer.BadParameter
-        There is no such field, or braces or a width make no sense.
+        A field is unknown, or braces or a width are invalid.
     """
 
     def __init__(self, text: str) -> None:
@@ -101,7 +101,7 @@ class LineTemplate:
         self.shows_body = any(name == "body" for _, name, _ in self._parts)
 
     def encoder(self, bodies: Bodies, *, terminal: bool) -> Line:
-        """Make a function that gives the line of a message; on a terminal stored texts cannot do anything to it."""
+        """Return a function that returns the line of a message; control characters are escaped for a terminal."""
         parts = [
             (before, None if name is None else _getter(name, bodies), spec)
             for before, name, spec in self._parts

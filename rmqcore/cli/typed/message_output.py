@@ -27,7 +27,7 @@ class MessageOutput:
     Attributes
     ----------
     kind : RowFormat
-        JSON Lines where a template is given.
+        JSON Lines if a template is given.
     template : LineTemplate or None
     shape : TableShape
     csv_safe : bool
@@ -51,7 +51,7 @@ class MessageOutput:
         max_body: int,
         stored: Stored | None = None,
     ) -> Bodies:
-        """Make what gives the bodies as text."""
+        """Return the conversion of bodies to text."""
         kind = None if self.template else self.kind
         return Bodies(
             body or (None if self.template else BodyMode.text),
@@ -88,7 +88,7 @@ def message_output(
     Raises
     ------
     typer.BadParameter
-        They do not go together, or there is no such format.
+        The options do not go together, or the format is unknown.
     """
     asked_kind, template = format_or_template(
         asked_format, of_tables={"--wide": wide, "--columns": columns is not None}

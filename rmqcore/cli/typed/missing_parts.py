@@ -1,4 +1,4 @@
-"""Parts of a store that a question is answered from, and that it does not have: said, instead of an answer without messages."""
+"""Notes about missing parts of a store that a search needs, instead of an empty result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_NAMED = 8
 
 
 def has_no_index(reader: StoreReader, topic: str, key: str, *, is_tag: bool) -> bool:
-    """Return whether there are messages and no index, and print a note about it."""
+    """Return True if the store has messages but no index, and print a note about it."""
     paths = reader.paths
     if not reader.log_files() or any(
         is_index_file_name(entry.name) for entry in entries_of(paths.index)
@@ -27,7 +27,7 @@ def has_no_index(reader: StoreReader, topic: str, key: str, *, is_tag: bool) -> 
 
 
 def has_no_queues(reader: StoreReader, topic: str) -> bool:
-    """Return whether there are messages and no queues, and print a note about it."""
+    """Return True if the store has messages but no queues, and print a note about it."""
     unlisted: list[str] = []
     queues = queue_names(reader.paths, lambda path, error: unlisted.append(path))
     if not reader.log_files() or next(queues, None) is not None or unlisted:

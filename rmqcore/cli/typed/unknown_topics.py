@@ -1,6 +1,6 @@
-"""Topics that were asked for and that the store does not have, or has where rmqcore does not read.
+"""Requested topics that the store lacks, or has in a place that rmqcore does not read.
 
-They are named, instead of an answer without messages.
+They are named, instead of printing an empty result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rmqcore.offline.reader import StoreReader
 
 
 class UnknownTopics:
-    """Topics without a queue, of which no message was met either, and which no broker was told of.
+    """Requested topics without a queue, a message in the log, or an entry in the broker's configuration.
 
     A log may hold messages whose queues are not made yet, and a broker makes a topic's queues with its first message.
 
@@ -27,9 +27,10 @@ class UnknownTopics:
     ----------
     reader : StoreReader
     topics : iterable of str
-        Those that were asked for.
+        The requested topics.
     whole_log : bool
-        Nothing but the topics is asked for, and all of the log is read: then a store without ``consumequeue/`` can tell, too.
+        True if the topics are the only condition and the whole log is read: then missing topics are known even without
+        ``consumequeue/``.
     """
 
     def __init__(
@@ -52,14 +53,14 @@ class UnknownTopics:
             yield view
 
     def met(self, topics: Iterable[str | None]) -> None:
-        """Strike out topics of which a message was met."""
+        """Remove topics with a message."""
         for topic in topics:
             if topic is not None:
                 self._missing.pop(topic, None)
                 self._elsewhere.pop(topic, None)
 
     def refuse(self) -> bool:
-        """Print the topics that are not there, or not in the log, as errors; return whether there are any."""
+        """Print the missing topics as errors; return True if any is missing."""
         for topic in self._missing:
             say(f"{self._store} has {self._text(topic)}", self._hint())
         for topic, where in self._elsewhere.items():
@@ -74,13 +75,13 @@ class UnknownTopics:
         return FAILED if (self._missing or self._elsewhere) and code == OK else code
 
     def tell(self) -> None:
-        """Print the topics that are not there: who follows the log waits for them."""
+        """Print the missing topics, for which a verb that follows the log waits."""
         for topic in self._missing:
             note(f"{self._store} has {self._text(topic)}")
         self.tell_elsewhere()
 
     def tell_elsewhere(self) -> None:
-        """Print the topics of which no message was met, and which may have some where rmqcore does not read."""
+        """Print the topics without a message that may have some in places that rmqcore does not read."""
         for topic, where in self._elsewhere.items():
             note(f"topic {topic!r}: {where}")
 

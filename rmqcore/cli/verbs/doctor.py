@@ -1,4 +1,4 @@
-"""``rmqcore doctor``: what is wrong with a store, why, and what to type."""
+"""``rmqcore doctor``: the problems of a store, their causes, and the commands to type."""
 
 from __future__ import annotations
 

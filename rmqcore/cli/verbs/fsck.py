@@ -29,7 +29,7 @@ from rmqcore.offline.fsck import fsck as check_store
 from rmqcore.offline.fsck.findings import ERROR, INFO, KINDS, WARNING, Finding
 
 SHOWN_A_KIND = 10
-"""How many findings of a kind a terminal shows; the JSON has more."""
+"""Most findings of a kind on a terminal; the JSON has more."""
 
 _STYLES = {ERROR: styles.BAD, WARNING: styles.DOUBTFUL, INFO: styles.HEAD}
 

@@ -1,4 +1,4 @@
-"""``rmqcore info``: what a store is, in numbers."""
+"""``rmqcore info``: sizes, offsets and times of a store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from rmqcore.offline.waiting import Waiting, count_waiting
 from rmqcore.queries.queue_info import QueueInfo
 
 MAX_ROWS = 200
-"""How many queues or index files a terminal shows; the JSON has all."""
+"""Most queues or index files on a terminal; the JSON has all."""
 
 
 def info(
@@ -56,8 +56,8 @@ def info(
     """Show sizes, offsets, times, queues and index files.
 
     Also shows checkpoint and abort file. In a pipe it prints one line of JSON. The exit code is 2 if queues, index or
-    checkpoint name messages that the log lacks, if files at the start of the log have no bytes, or if parts of the store
-    cannot be read.
+    checkpoint name messages that the log lacks, if files at the start of the log have no bytes, or if parts of the
+    store cannot be read.
 
     Example:
       rmqcore info /data/store

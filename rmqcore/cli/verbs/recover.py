@@ -125,7 +125,7 @@ def _preview(
 
 
 def _asks(kind: ReportFormat | None, paths: StorePaths, *, yes: bool) -> bool:
-    """Return True if a person is there to be asked, and has not said yes; a store in use is not asked about: it is refused."""
+    """Return True if the plan needs a confirmation on a terminal; a store in use is refused without a question."""
     if yes or kind != ReportFormat.table or not stdout_is_terminal():
         return False
     return sys.stdin is not None and sys.stdin.isatty() and lock_holder(paths.lock) is None

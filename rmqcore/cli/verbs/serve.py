@@ -56,7 +56,7 @@ LOOPBACK = "127.0.0.1"
 BROKER_PORT = 10911
 NAMESRV_PORT = 9876
 SLAVE_ID = 1
-"""The brokerId of a slave that has none in its configuration."""
+"""The brokerId of a slave whose configuration has none."""
 FIRST, LAST = "first", "last"
 FREE = "free"
 OFF = "0"
@@ -237,7 +237,7 @@ def serve(
     _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     _say_what_is_not_true(store, config, given)
-    # The ports before the store: a start that fails for a port makes, recovers and cuts nothing.
+    # The ports before the store: a start that fails because of a port leaves the store unchanged.
     with _ignoring_hangup(), closing(bind(settings, ports)) as bound:
         cut = None
         while True:
@@ -269,7 +269,7 @@ def _say_what_is_not_true(store: Path, config: Path | None, given: MessageStoreC
 
 
 def _opened(store: Path, config: MessageStoreConfig, cut: CommonEnd | None) -> MessageStore:
-    """Open the store, cut where its log is to end; which settings do nothing was said already."""
+    """Open the store, cut at the end set for its log; warnings about unused settings were printed before."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnusedSettingWarning)
         if cut is None:
@@ -279,7 +279,7 @@ def _opened(store: Path, config: MessageStoreConfig, cut: CommonEnd | None) -> M
 
 @contextmanager
 def _ignoring_hangup() -> Iterator[None]:
-    """Let SIGHUP end nothing, neither the recovery nor the close: a terminal that closes sends it, and tools that rotate logs."""
+    """Ignore SIGHUP, which a closing terminal or a tool that rotates logs sends, also during recovery and close."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         yield
@@ -348,7 +348,7 @@ def _from_first(option: str, given: MessageStoreConfig) -> bool:
 def _ha_port(
     option: int | None, broker_port: int, config: Path | None, given: MessageStoreConfig
 ) -> int | None:
-    """Return the port for slaves; None where none is wanted."""
+    """Return the port for slaves; None if slaves are not served."""
     if given.is_slave:
         if option is not None:
             raise typer.BadParameter("--ha-port needs a master's role: a slave cannot have slaves")
@@ -362,7 +362,7 @@ def _ha_port(
 
 
 def _say_what_was_cut(store: MessageStore, cut: CommonEnd) -> None:
-    """Log what the slave had alone, and where that is now."""
+    """Log the bytes that only the slave had, and the place where they are kept."""
     found = store.recovery
     _LOG.warning(
         "the log was cut at phy_offset %d, behind the last record in common with its master: %d "
@@ -455,7 +455,7 @@ def _network_around(text: str) -> str:
 
 
 def _check_reach(ports: Ports, *, insecure: bool, broker_ip1: str | None) -> None:
-    """Refuse to listen where others can connect unless that is meant, and where clients would not find the broker."""
+    """Refuse addresses that others can reach, unless allowed, and those at which clients would not find the broker."""
     try:
         address = ipaddress.ip_address(ports.host)
         loopback, everywhere = address.is_loopback, address.is_unspecified
@@ -481,7 +481,7 @@ def _store_config(store: Path, given: MessageStoreConfig) -> MessageStoreConfig:
 
 
 def _run(serving: Coroutine[Any, Any, CommonEnd | None]) -> CommonEnd | None:
-    """Run on uvloop where it is installed: it needs half of the CPU time of asyncio's own loop."""
+    """Run on uvloop if it is installed: it needs half of the CPU time of asyncio's own loop."""
     try:
         import uvloop
     except ImportError:

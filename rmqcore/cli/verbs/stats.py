@@ -1,4 +1,4 @@
-"""``rmqcore stats``: what a store holds, by topic, hour and queue, and how far consumers are behind."""
+"""``rmqcore stats``: messages of a store by topic, hour and queue, and the lag of consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rmqcore tail``: the newest messages, and those that come."""
+"""``rmqcore tail``: the newest messages, and new ones when they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rmqcore top``: a store that is in use, live."""
+"""``rmqcore top``: live rates of a store in use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rmqcore.offline.stats.live import LiveSample, LiveStats
 
 LEAST_INTERVAL, MOST_INTERVAL = 0.1, 86400
 ASK_S = 2.0
-"""Seconds that a broker has for its answer."""
+"""Seconds to wait for a broker's response."""
 Seen = tuple[LiveSample, PeerStatus | ClientError | None]
 
 _interval = number(
@@ -94,7 +94,7 @@ def _samples(
 ) -> Iterator[Seen]:
     """Yield one sample per interval, the first one after an interval.
 
-    Where a sample took longer, the next one waits for half an interval all the same: rates of a few milliseconds say nothing.
+    If a sample took longer, the next one still waits for half an interval: rates over a few milliseconds mean nothing.
     """
     numbers = count_from() if most is None else range(most)
     due = time.monotonic() + interval

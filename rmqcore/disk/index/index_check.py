@@ -24,7 +24,7 @@ MAX_FINDINGS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class IndexFileCheck:
-    """The outcome of a check.
+    """Outcome of a check.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class IndexFileCheck:
         the header, and for the field ``slot`` the number of the slot. A slot whose `found` is past the entries in
         use is stale: Java counts it as empty.
     finding_count : int
-        The number of all findings, also of those that were not kept.
+        Number of all findings, including those that were not kept.
     checked : bool
-        False when the number of slots is unknown, so that only the header could be looked at.
+        False if the number of slots is unknown, so that only the header could be checked.
     """
 
     findings: list[IndexFinding]
@@ -49,7 +49,7 @@ def check_index_file(
     """Check every entry and slot of an index file against each other and against the header.
 
     Each entry must point at the next older entry of its slot, each slot at its newest entry; offsets never go
-    down; the header's counts and ends agree. The check takes four bytes of memory for each slot, and a window.
+    down; the header's counts and ends agree. The check needs four bytes of memory for each slot, and a window.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def check_index_file(
 def two_versions_counted(finding: IndexFinding, index_count: int) -> bool:
     """Return True if two versions of RocketMQ can have written this HASHSLOTCOUNT to a sound file.
 
-    RocketMQ before 4.7.1 counts a slot for each entry, later versions a slot when it gets its first entry. A file that an old
-    version began and a later one continued has a count between the two.
+    RocketMQ before 4.7.1 counts a slot for each entry, later versions a slot when it gets its first entry. A file that
+    an old version started and a later one continued has a count between the two.
     """
     return finding.field == "hashSlotCount" and finding.expected <= finding.found < index_count
 
@@ -105,7 +105,7 @@ class IndexFileChecker:
         self.findings: list[IndexFinding] = []
 
     def steps(self) -> Iterator[int]:
-        """Check a chunk a step, and give its bytes."""
+        """Check one chunk per step; yield its bytes."""
         slot_count = self.slot_count
         if self.size < INDEX_HEADER_SIZE:
             self._note("file size", INDEX_HEADER_SIZE, self.size)

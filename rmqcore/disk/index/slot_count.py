@@ -27,12 +27,12 @@ MAX_SEARCH_BYTES = 4 * 1024 * 1024 * 1024
 
 
 def find_slot_count(path: Path, size: int, header: IndexHeader) -> int | None:
-    """Find the number of slots; None when the file is empty or huge, or when more than one number fits.
+    """Find the number of slots; None if the file is empty or huge, or if more than one number fits.
 
     Entries follow the slots to the end of the file, so the number decides where each entry lies. A number fits when the
-    last entry in use holds ENDPHYOFFSET and the first entry BEGINPHYOFFSET, offsets do not go down, each entry points at
-    the next older entry of its slot, and each slot at an entry no older than those of the sample. The last three need to
-    hold for most of a sample only, so that the number is found in a file with some damage too.
+    last entry in use holds ENDPHYOFFSET and the first entry BEGINPHYOFFSET, offsets do not go down, each entry points
+    at the next older entry of its slot, and each slot at an entry no older than those of the sample. The last three
+    must hold only for most of a sample, so that the number is found in a file with some damage too.
     """
     scores = _scores(path, size, header)
     best = max(scores.values(), default=0.0)
@@ -41,7 +41,7 @@ def find_slot_count(path: Path, size: int, header: IndexHeader) -> int | None:
 
 
 def fits_any_slot_count(path: Path, size: int, header: IndexHeader) -> bool:
-    """Return whether a file is an index file with any number of slots, also when more than one number fits."""
+    """Return whether a file is an index file with any number of slots, even if more than one number fits."""
     return max(_scores(path, size, header).values(), default=0.0) >= LEAST_SCORE
 
 
@@ -87,7 +87,7 @@ def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
 
 
 def _fitting(entries: npt.NDArray[np.void], header: IndexHeader, last: int) -> npt.NDArray[np.intp]:
-    """Which entries may be the last one in use."""
+    """Return the entries that may be the last one in use."""
     fits = (
         (entries["phy_offset"] == header.end_phy_offset)
         & (entries["key_hash"] >= 0)
@@ -95,7 +95,7 @@ def _fitting(entries: npt.NDArray[np.void], header: IndexHeader, last: int) -> n
         & (entries["prev_index"] >= 0)
         & (entries["prev_index"] < last)
     )
-    # Where the last message lies at offset 0, any unwritten entry of zeros would fit.
+    # If the last message lies at offset 0, any unwritten entry of zeros would fit.
     fits &= (entries["key_hash"] != 0) | (entries["phy_offset"] != 0)
     return np.flatnonzero(fits)
 

@@ -1,4 +1,4 @@
-"""Store and copy held apart: neither lies in the other, whatever names lead there."""
+"""Check that neither a store nor its copy lies in the other, under any name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rmqcore.disk.paths import StorePaths
 def check_apart(paths: StorePaths, dest: Path) -> None:
     """Check that a copy would not lie in its store, nor the store in its copy.
 
-    What counts is which directories these are: links, ``..`` and bind mounts lead to the same one.
+    Directories are compared by identity, since links, ``..`` and bind mounts can lead to the same one.
 
     Raises
     ------
     ValueError
-        It would.
+        One lies in the other.
     """
     parts = (paths.root, *paths.commitlogs, paths.consumequeue, paths.index)
     of_dest = _above(dest)
@@ -35,7 +35,7 @@ def _real(path: Path) -> Path:
 
 
 def _above(path: Path) -> dict[Path, tuple[int, int]]:
-    """A directory and those above it, as many as are there, with what each is."""
+    """Return a directory and all existing directories above it, each with its device and inode."""
     real = _real(path)
     found = {one: _identity(one) for one in (real, *real.parents)}
     return {one: identity for one, identity in found.items() if identity is not None}

@@ -1,4 +1,4 @@
-"""Files that share blocks (reflinks): a copy that takes no room, on file systems that can (Btrfs, XFS)."""
+"""Files that share blocks (reflinks): copies that need no room, on file systems that support them (Btrfs, XFS)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FICLONE = 0x40049409
 NO_CLONES = frozenset(
     {errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM}
 )
-"""What a file system answers that cannot share blocks, or not with another one."""
+"""Errors of file systems that cannot share blocks, or not with another file system."""
 
 
 def clone(source: int, target: int) -> None:

@@ -1,6 +1,7 @@
-"""Files and directories by path, whose last name is never followed when it is a link.
+"""Files and directories by path, whose last name is never followed if it is a link.
 
-What is above that name was looked at when it was listed or made (`links`), or is reached name by name (`folder`).
+The directories above that name were checked when it was listed or made (`links`), or are opened name by name
+(`folder`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rmqcore.errors import StoreFormatError, is_of_the_system
 
 Path = str | os.PathLike[str]
 
-# O_NONBLOCK: to open a FIFO would wait for ever. It means nothing for a regular file, and all else is closed again.
+# O_NONBLOCK: the open of a FIFO would wait forever. Regular files ignore the flag; all other files are closed again.
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
@@ -29,19 +30,18 @@ def open_file(path: Path, flags: int, *, part: Part | None = None) -> Descriptor
     ----------
     path : path-like
     flags : int
-        Of ``os.open``.
+        Flags of ``os.open``.
     part : (int, int), optional
-        Where the bytes begin that will be read, and how many: of a file that lies elsewhere no others have to come
-        (`skeletons`).
+        Start and number of the bytes to read: of a file on another filesystem only these are fetched (`skeletons`).
 
     Raises
     ------
     LinkError
         The path is a link.
     StoreFormatError
-        It is a FIFO, a socket or a device.
+        The path is a FIFO, a socket or a device.
     OSError
-        It is a directory, or cannot be opened.
+        The path is a directory, or cannot be opened.
     """
     return open_file_in(None, path, flags, path, part=part)
 
@@ -55,7 +55,7 @@ def open_file_in(
     *,
     part: Part | None = None,
 ) -> Descriptor:
-    """Open a regular file by its name in a directory that is open; errors are those of `open_file` and name `path`."""
+    """Open a regular file by its name in an open directory; errors as `open_file`, with `path`."""
     if flags & os.O_ACCMODE == os.O_RDONLY:
         bring_in(path, part)
     try:
@@ -74,14 +74,14 @@ def open_folder(path: Path) -> Descriptor:
 
 
 def open_folder_in(folder: Descriptor, name: str, path: Path) -> Descriptor:
-    """Open a directory by its name in another one that is open; `path` is for errors.
+    """Open a directory by its name in an open directory; errors name `path`.
 
     Raises
     ------
     LinkError
         The name is a link.
     OSError
-        It is no directory, or cannot be opened.
+        The name is not a directory, or cannot be opened.
     """
     try:
         return Descriptor(name, _FOLDER | os.O_NOFOLLOW, folder)
@@ -90,7 +90,7 @@ def open_folder_in(folder: Descriptor, name: str, path: Path) -> Descriptor:
 
 
 def _better(error: OSError, path: Path) -> Exception:
-    """The error that says what lies there, where the system says only that it is not what was wanted."""
+    """Return an error that names the kind of file, if the system's error says only that it is the wrong kind."""
     if not is_of_the_system(error):
         return error
     if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EMLINK}:
@@ -117,7 +117,7 @@ def _wrong_kind(mode: int, path: Path) -> Exception:
 
 
 def check_is_file(path: Path) -> None:
-    """Check that what is there is a regular file; it may be missing.
+    """Check that a path is a regular file or missing.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def check_is_file(path: Path) -> None:
 
 
 def unlink(path: Path, *, missing_ok: bool = False) -> None:
-    """Delete a file; a link goes itself, and what it leads to stays."""
+    """Delete a file; of a link, only the link itself."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -161,5 +161,5 @@ def make_folder(path: Path, *, exist_ok: bool = False) -> None:
 
 
 def remove_empty(path: Path) -> None:
-    """Delete a directory in which nothing lies."""
+    """Delete an empty directory."""
     os.rmdir(path)

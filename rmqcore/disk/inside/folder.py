@@ -1,4 +1,4 @@
-"""A directory that is open, and what lies below it: reached name by name from its descriptor, so that no path leads out."""
+"""An open directory and the files below it, opened name by name from its descriptor, so that no path leads out."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from rmqcore.errors import StoreError, StoreFormatError
 
 MOST_DEEP = 256
 MOST_NAMES = 10_000
-"""Names that are held while what they name is deleted."""
+"""Most names to hold in memory while their files are deleted."""
 
 
 class Folder:
-    """A directory, open. A *place* is a path below it, with ``/`` between names.
+    """An open directory. A *place* is a path below it, with ``/`` between names.
 
-    No name of a place is followed when it is a link, whoever made it and whenever: a place leads to a file or directory inside,
-    or to an error. The directory stays the one that was opened when its path is renamed.
+    No name of a place is followed if it is a link, even one made during the call: a place leads to a file or directory
+    inside, or to an error. After a rename of its path the directory is still the one that was opened.
 
     Parameters
     ----------
     path : path-like
-        The caller names it: links on the way are followed.
+        Chosen by the caller: links in it are followed.
     opened : Descriptor, optional
-        The directory, where it is open already.
+        The directory, if it is already open.
 
     Raises
     ------
     LinkError
         From any method: a name of the place is a link.
     StoreFormatError
-        From any method: the place is no path that stays inside (absolute, ``..``), or no file or directory lies there.
+        From any method: the place leads outside (absolute, ``..``), or to something other than a file or directory.
     OSError
-        As of the system.
+        Errors of the system.
 
     Notes
     -----
-    Thread safety: all methods but `close` may run at once.
+    Thread safety: all methods except `close` may run at the same time.
     """
 
     def __init__(self, path: str | os.PathLike[str], opened: Descriptor | None = None) -> None:
@@ -53,7 +53,7 @@ class Folder:
         self._open = open_folder(self.path) if opened is None else opened
 
     def folder(self, place: str, *, make: bool = False) -> Folder:
-        """Open a directory inside; with `make` it is made where it is missing, and what is above it."""
+        """Open a directory inside; with `make`, make it and the directories above it if they are missing."""
         return Folder(self.path / place, self._reach(_steps(place), make=make))
 
     def _reach(self, steps: list[str], *, make: bool = False) -> Descriptor:
@@ -77,7 +77,7 @@ class Folder:
         return sorted(os.listdir(self._open.fileno()))
 
     def _each_name(self) -> Iterator[str]:
-        """What lies in the directory, in no order: there may be more names than memory."""
+        """Yield the names in the directory, unordered: they may not all fit in memory."""
         with os.scandir(self._open.fileno()) as found:
             for entry in found:
                 yield entry.name
@@ -91,7 +91,7 @@ class Folder:
             return None
 
     def is_folder(self, place: str) -> bool:
-        """Return True if there is a directory at a place; a link raises an error."""
+        """Return True if a place is a directory; raise an error for a link."""
         status = self.status(place)
         if status is None:
             return False
@@ -111,10 +111,10 @@ class Folder:
     # ---- changing -----------------------------------------------------------------------------------
 
     def write(self, place: str, data: bytes, *, backup: str | None = None) -> None:
-        """Write a small file: after a crash at any moment it is there as a whole, or the old one is.
+        """Write a small file: after a crash at any moment the new or the old file is there, as a whole.
 
-        What an earlier call left half done goes. What lay there becomes `backup`, a name beside it: after a crash between the two
-        steps it is that alone.
+        Half-written files of an earlier call are deleted. The old file is renamed to `backup`, a name beside it: after
+        a crash between the two renames only the backup exists.
         """
         above, name = self._above(place)
         working, path = f".{name}.tmp", self.path / place
@@ -146,7 +146,7 @@ class Folder:
             os.replace(name, new, src_dir_fd=above.fileno(), dst_dir_fd=into.fileno())
 
     def take(self, path: str | os.PathLike[str], place: str) -> None:
-        """Move a file or directory here that lies elsewhere on the same file system, under a path that the caller knows."""
+        """Move a file or directory from a path on the same file system, which the caller vouches for, to a place."""
         above, name = self._above(place)
         os.rename(path, name, dst_dir_fd=above.fileno())
 
@@ -156,7 +156,7 @@ class Folder:
         os.link(path, name, dst_dir_fd=above.fileno(), follow_symlinks=False)
 
     def make(self, place: str, *, exist_ok: bool = False) -> None:
-        """Make a directory; with `exist_ok` also what is above it, and it may be there."""
+        """Make a directory; with `exist_ok` it may exist, and missing directories above it are made."""
         if exist_ok:
             self._reach(_steps(place), make=True)
             return
@@ -178,12 +178,13 @@ class Folder:
             os.rmdir(name, dir_fd=above.fileno())
 
     def remove(self, place: str, *, missing_ok: bool = True) -> None:
-        """Delete what lies at a place, a directory with all below it; links go themselves.
+        """Delete the file or directory at a place, with all files below it; of a link, only the link itself.
 
         Raises
         ------
         StoreError
-            Another file system is mounted there, or directories lie too deep in each other. What was deleted stays deleted.
+            Another file system is mounted there, or directories are nested too deep. Files deleted before that stay
+            deleted.
         """
         with _missing(missing_ok):
             above, name = self._above(place)
@@ -205,7 +206,7 @@ class Folder:
         sync_open(self._open, self.path)
 
     def sync_file_system(self) -> None:
-        """Wait until all that was written to the directory's file system is on disk: one wait in place of one for each file."""
+        """Wait until all writes to the directory's file system are on disk: one wait instead of one per file."""
         sync_file_system(self._open, self.path)
 
     def sync_tree(self) -> None:
@@ -218,7 +219,7 @@ class Folder:
         self.sync()
 
     def sync_names(self) -> None:
-        """Wait until the names of all that lies below are on disk; the files are."""
+        """Wait until the names of all files below are on disk; their bytes already are."""
         for name in self._each_name():
             if self.is_folder(name):
                 self.folder(name).sync_names()
@@ -239,15 +240,15 @@ class Folder:
 
 
 def open_target(path: Path, root: Path, *, make: bool = False) -> Folder:
-    """Open a directory that is the caller's, or one that a store has in its root and which is therefore no link.
+    """Open a directory of the caller, or one in a store's root, which must not be a link.
 
     Parameters
     ----------
     path : Path
     root : Path
-        Of the store.
+        Root of the store.
     make : bool
-        Make it where it is missing; of one of the caller's also what is above it.
+        Make the directory if it is missing; for a directory of the caller also those above it.
     """
     if path.parent == root:
         return Folder(root).folder(path.name, make=make)
@@ -257,18 +258,18 @@ def open_target(path: Path, root: Path, *, make: bool = False) -> Folder:
 
 
 def remove_made(path: Path) -> None:
-    """Delete a directory that this program has made, with all below it; nothing happens where it is gone."""
+    """Delete a directory that this program has made, with all files below it; it may be missing."""
     with suppress(FileNotFoundError), Folder(path.parent) as above:
         above.remove(path.name)
 
 
 def _steps(place: str) -> list[str]:
-    """The names of a place.
+    """Return the names of a place.
 
     Raises
     ------
     StoreFormatError
-        It is empty or absolute, or has a name in it that is empty, ``.`` or ``..``.
+        The place is empty or absolute, or one of its names is empty, ``.`` or ``..``.
     """
     steps = place.split("/")
     if any(name in ("", ".", "..") or "\0" in name for name in steps):

@@ -1,4 +1,4 @@
-"""Links in a store: an error says where one leads, and how links are followed."""
+"""Links in a store: the error names where a link leads, and the way to follow it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
     ----------
     path : path-like
     how : str
-        What lets this link be followed; empty where nothing does.
+        Way to follow this link; empty if there is none.
     """
     text = os.fspath(path)
     target = os.readlink(text)
@@ -48,17 +48,17 @@ def is_folder(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool
 
 
 def refuse_links(paths: StorePaths) -> None:
-    """Check that none of the names that every store has is a link which the caller did not ask for.
+    """Check that none of the names that every store has is a link, except those that the caller allows.
 
-    Where links are left out (`StorePaths.leave_out_links`) only the CommitLog is checked: there is nothing without it.
+    If links are left out (`StorePaths.leave_out_links`), only the CommitLog is checked: without it the store is empty.
 
-    Directories of the CommitLog that a setting names may be links. ``commitlog``, ``consumequeue`` and ``index`` in the root may
-    be with ``follow_links``.
+    Directories of the CommitLog that a setting names may be links. ``commitlog``, ``consumequeue`` and ``index`` in the
+    root may be with ``follow_links``.
 
     Raises
     ------
     LinkError
-        One is.
+        A name is a link.
     """
     refuse_part(paths, paths.root / "commitlog")
     if paths.leave_out_links:
@@ -71,7 +71,7 @@ def refuse_links(paths: StorePaths) -> None:
 
 
 def refuse_part(paths: StorePaths, path: Path) -> None:
-    """Check that a directory in the root of a store is no link, or one that is followed; raises as `refuse_links`."""
+    """Check that a directory in a store's root is not a link, or a link that is followed; raise as `refuse_links`."""
     if path.is_symlink() and not paths.follows(path):
         how = f": {HOW_TO_FOLLOW}"
         if path.name == "commitlog":

@@ -12,7 +12,7 @@ from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.errors import SyncFailedError, is_of_the_system
 
 sync_data = getattr(os, "fdatasync", os.fsync)
-"""Wait until the bytes of an open file are on disk, and as much of its metadata as is needed to read them."""
+"""Wait until the bytes of an open file are on disk, and the metadata that is needed to read them."""
 
 
 @contextmanager
@@ -63,10 +63,10 @@ def sync_open(opened: Descriptor, path: str | os.PathLike[str]) -> None:
 
 
 def sync_file_system(opened: Descriptor, path: str | os.PathLike[str]) -> None:
-    """Wait until all that was written to the file system of an open directory is on disk; `path` is for errors.
+    """Wait until all writes to the file system of an open directory are on disk; errors name `path`.
 
-    ``os.sync`` also waits for every other file system of the machine, of which one may hang. It is called where the C library has
-    no ``syncfs``.
+    If the C library has no ``syncfs``, this calls ``os.sync``, which also waits for every other file system of the
+    machine, even one that hangs.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def sync_file_system(opened: Descriptor, path: str | os.PathLike[str]) -> None:
 
 @cache
 def _syncfs() -> Callable[[int], int]:
-    """The C library's function, which returns 0 or an errno here; ENOSYS where it has none."""
+    """Return a function that calls the C library's ``syncfs`` and returns 0 or an errno; ENOSYS if it is missing."""
     import ctypes  # here: few processes need it
 
     call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)

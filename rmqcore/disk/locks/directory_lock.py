@@ -1,7 +1,7 @@
-"""A lock on a directory itself: whatever name leads there, one store of one process writes in it.
+"""A lock on a directory itself: only one store of one process writes in it, under any name.
 
-Nothing is written for it, so the broker that finds the directory later sees nothing new. What counts is the directory's identity
-(device and inode): links and bind mounts of a directory are that directory.
+The lock writes no file, so a broker that uses the directory later sees no change. The directory's identity (device and
+inode) counts: links and bind mounts of a directory are that directory.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from rmqcore.errors import StoreLockedError
 
 _Identity = tuple[int, int]
 _held: WeakValueDictionary[_Identity, DirectoryLock] = WeakValueDictionary()
-"""Directories (device, inode) that this process has locked. The references are weak: a store that is dropped without a close
-lets go of its locks."""
+"""Directories (device, inode) that this process has locked. The references are weak: a store that is dropped without a
+close releases its locks."""
 _held_guard = Mutex(again=True)
-# What a file system answers that has no locks for directories: NFS wants a descriptor open for writing, which no directory has.
+# Errors of file systems without locks for directories: NFS requires a descriptor open for writing, which no directory
+# has.
 _NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EISDIR}
 
 
 class Flock(Enum):
-    """What came of `try_flock`."""
+    """Result of `try_flock`."""
 
     TAKEN = auto()
     HELD = auto()
@@ -45,27 +46,27 @@ class DirectoryLock:
     Parameters
     ----------
     directory : path-like
-        It exists.
+        An existing directory.
     role : str
-        How an error calls the directory: ``"the commitlog of /data/store"``; empty for a root.
+        Name of the directory in errors: ``"the commitlog of /data/store"``; empty for a root.
 
     Attributes
     ----------
     shared : bool
-        The file system has no such locks: other stores of this process are kept out, other processes are not.
+        True if the file system has no locks for directories: the lock excludes other stores of this process only.
 
     Raises
     ------
     StoreLockedError
         From `acquire`: another process, or another store object of this one, has the directory.
     OSError
-        It cannot be opened.
+        The directory cannot be opened.
 
     Notes
     -----
     A forked child does not have the lock, and its `release` does nothing.
 
-    Thread safety: all methods may run at once.
+    Thread safety: all methods may run at the same time.
     """
 
     shared = False
@@ -105,7 +106,7 @@ class DirectoryLock:
             raise StoreLockedError(f"{self._name} is already open in this process ({os.getpid()})")
 
     def _take(self, directory_fd: int) -> None:
-        """Lock the directory that is open."""
+        """Lock an open directory."""
         flock = try_flock(directory_fd)
         if flock is Flock.HELD:
             raise self._in_use_by(_flock_holder(os.fstat(directory_fd)))
@@ -125,7 +126,8 @@ class DirectoryLock:
         Raises
         ------
         OSError
-            It leads elsewhere (ESTALE) or nowhere: the directory was renamed, or another one is mounted over it.
+            The path leads elsewhere (ESTALE) or is missing: the directory was renamed, or another one is mounted over
+            it.
         """
         status = os.stat(self.directory)
         if self.held and (status.st_dev, status.st_ino) != self._identity:
@@ -175,7 +177,7 @@ def try_flock(fd: int, kind: int = fcntl.LOCK_EX) -> Flock:
 
 
 def _flock_holder(status: os.stat_result) -> int | None:
-    """The process that has locked a directory, as far as the system tells it."""
+    """Return the process that has locked a directory; None if the system does not report it."""
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():

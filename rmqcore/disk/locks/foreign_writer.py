@@ -1,7 +1,7 @@
-"""A broker that writes a CommitLog and holds no lock on its directory, because Java locks its own root only.
+"""Detection of a broker that writes a CommitLog without a lock on its directory, because Java locks only its own root.
 
-Java keeps its CommitLog files open for writing. On Linux a lease tells in one call whether any process does; only then are the
-processes looked through, as far as this one may see them.
+Java keeps its CommitLog files open for writing. On Linux a lease shows in one call whether any process does; only then
+are the processes searched, as far as this process may see them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PROC = Path("/proc")
 
 
 def foreign_writer(commitlog: Path) -> int | None:
-    """Return the id of another process that has the newest file of a CommitLog open as a broker does; None if there is none.
+    """Return the id of another process that has a CommitLog's newest file open as a broker does; None if none has.
 
     A process that only keeps the file open does not count: views of messages do that, also in a forked child.
     """
@@ -38,18 +38,18 @@ def foreign_writer(commitlog: Path) -> int | None:
     status = newest.stat()
     for process in _PROC.iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid():
-            with suppress(OSError):  # it ended meanwhile, or belongs to another user
+            with suppress(OSError):  # the process ended, or belongs to another user
                 if _writes_as_a_broker(process, newest.name, (status.st_dev, status.st_ino)):
                     return int(process.name)
     return None
 
 
 def _may_be_open_for_writing(path: Path) -> bool:
-    """Return True if a process has a file open for writing, or the file system does not tell."""
+    """Return True if a process has a file open for writing, or if the file system does not report it."""
     file = open_file(path, os.O_RDONLY)
     fd = file.fileno()
     try:
-        # Who opens the file while the lease is there makes the system send this signal, which by itself does nothing.
+        # If a process opens the file during the lease, the system sends this signal, which has no default effect.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -65,12 +65,12 @@ def _may_be_open_for_writing(path: Path) -> bool:
 def _writes_as_a_broker(process: Path, name: str, identity: tuple[int, int]) -> bool:
     """Return True if a process has the file open for writing, and a root locked whose log can be this one.
 
-    A JVM keeps the files of a store open that it has closed, until they are collected. So its locks are asked: a root that has a
-    ``commitlog`` of its own writes there.
+    A JVM keeps the files of a closed store open until they are collected. So its locks decide: a locked root with its
+    own ``commitlog`` writes there.
     """
     writes, roots = False, []
     for fd in (process / "fd").iterdir():
-        with suppress(OSError):  # closed meanwhile
+        with suppress(OSError):  # closed after it was listed
             target = fd.readlink()
             if target.name == "lock":
                 roots.append(target.parent)

@@ -19,15 +19,15 @@ LOCK_BYTE, HOLDER_BYTE = 0, 1
 
 
 class StoreLock(DirectoryLock):
-    """An exclusive lock on byte 0 of a store's ``lock`` file, which a Java broker respects and takes as well.
+    """An exclusive lock on byte 0 of a store's ``lock`` file, which a Java broker respects and uses as well.
 
-    The root itself is locked with it, as every other directory of a store is: a ``lock`` file that was deleted or replaced
-    meanwhile lets no second store in.
+    The root itself is locked with it, like every other directory of a store: even if the ``lock`` file is deleted or
+    replaced, no second store can be opened.
 
     Parameters
     ----------
     path : path-like
-        The file; its directory exists.
+        The file, in an existing directory.
 
     Raises
     ------
@@ -36,13 +36,11 @@ class StoreLock(DirectoryLock):
     OSError
         The file cannot be made or locked (a read-only directory, a file system without locks).
 
-    Notes
-    -----
-    A lock of the traditional kind, as Java takes it, is lost as soon as the process closes *any* descriptor of the file; to copy
-    the directory is enough. On Linux the lock is therefore taken for the open file description: it conflicts with Java's lock
-    all the same, and ends only with this object. The system does not tell which process has such a lock, so byte 1 bears a
-    traditional lock for that purpose alone. Where only the traditional kind exists, the table of the directories that this
-    process has locked stops a second open.
+    Notes ----- Java's kind of lock, the traditional one, is lost as soon as the process closes *any* descriptor of the
+    file, for example after a copy of the directory. On Linux the lock therefore belongs to the open file description:
+    it conflicts with Java's lock too, and ends only with this object. The system does not report the process that holds
+    it, so byte 1 has a traditional lock only for that purpose. If the system has only the traditional kind, the table
+    of the directories that this process has locked stops a second open.
 
     Source: RocketMQ 5.5.0 DefaultMessageStore#start (FileChannel#tryLock(0, 1, false)).
     """
@@ -52,7 +50,7 @@ class StoreLock(DirectoryLock):
         super().__init__(self.path.parent)
 
     def _take(self, directory_fd: int) -> None:
-        # Not before the table was asked: closing the file again could let the lock of another object go.
+        # Only after the look into the table: closing the file again could release the lock of another object.
         self._open_files.append(open_file(self.path, os.O_RDWR | os.O_CREAT))
         fd = self._open_files[-1].fileno()
         if not _try_lock(fd):
@@ -62,9 +60,7 @@ class StoreLock(DirectoryLock):
             with naming(self.path):
                 _write_text(fd)
         except OSError:
-            if (
-                os.fstat(fd).st_size == 0
-            ):  # the disk is full, and nobody else has the file that was made
+            if os.fstat(fd).st_size == 0:  # the disk is full, and no other process has the new file
                 unlink(self.path)
             raise
 
@@ -73,17 +69,17 @@ class StoreLock(DirectoryLock):
 
 
 def lock_holder(path: str | os.PathLike[str]) -> int | None:
-    """Ask who has a store's lock, without touching it.
+    """Return the holder of a store's lock, without touching the lock.
 
     Returns
     -------
     int or None
-        The id of the process that has the lock, 0 when the system does not name it, None when the lock is free.
+        The id of the process that has the lock, 0 if the system does not name it, None if the lock is free.
 
     Raises
     ------
     StoreFormatError, OSError
-        The file is none, or cannot be opened; see `open_file`.
+        The path is not a regular file, or cannot be opened; see `open_file`.
     """
     file = Path(path)
     with suppress(FileNotFoundError):
@@ -106,7 +102,7 @@ _FLOCK = {"linux": ("hhqqi4x", 0, 4), "darwin": ("qqihh", 3, 2)}.get(sys.platfor
 
 
 def _flock(kind: int, byte: int) -> bytes:
-    """A struct flock for one byte."""
+    """Return a struct flock for one byte."""
     assert _FLOCK is not None
     fields = (kind, os.SEEK_SET, byte, 1, 0)
     if sys.platform == "darwin":
@@ -129,7 +125,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _lock_description(fd: int) -> bool:
-    """Lock byte 0 for the open file description; False where the system has no such locks."""
+    """Lock byte 0 for the open file description; return False if the system lacks this kind of lock."""
     if sys.platform != "linux" or not hasattr(fcntl, "F_OFD_SETLK"):
         return False
     try:
@@ -142,7 +138,7 @@ def _lock_description(fd: int) -> bool:
 
 
 def _holder(fd: int) -> int | None:
-    """Ask who holds the lock; None when the system does not say."""
+    """Return the process that holds the lock; None if the system does not report it."""
     for byte in (LOCK_BYTE, HOLDER_BYTE):
         try:
             process = _holder_of(fd, byte)
@@ -164,7 +160,7 @@ def _is_locked(fd: int) -> bool:
 
 
 def _ask(fd: int, byte: int) -> tuple[bool, int] | None:
-    """Whether another holder has a lock on a byte, and the process id that the system gives; None where it tells nothing."""
+    """Return whether another holder has a lock on a byte, and its process id; None if the system does not report it."""
     if _FLOCK is None:
         return None
     form, kind, process = _FLOCK
@@ -173,7 +169,7 @@ def _ask(fd: int, byte: int) -> tuple[bool, int] | None:
 
 
 def _write_text(fd: int) -> None:
-    """Write the word that Java writes into a file that is empty, or holds its beginning: no other file was made for a lock."""
+    """Write Java's word into a file that is empty or holds the word's start; any other file was not made for a lock."""
     found = os.pread(fd, len(TEXT) + 1, 0)
     if found != TEXT and TEXT.startswith(found):
         write_all(fd, TEXT, 0)

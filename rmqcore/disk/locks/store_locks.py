@@ -1,7 +1,7 @@
-"""All directories that a store writes in, each held against every other store that would write there.
+"""Locks on all directories in which a store writes, against every other store that would write there.
 
-A ``lock`` file guards a root alone. Two roots can share a CommitLog (storePathCommitLog), or a ``consumequeue`` that is a link:
-the second store is refused by the directory's own lock, and told which directory that is.
+A ``lock`` file guards only a root. Two roots can share a CommitLog (storePathCommitLog), or a ``consumequeue`` that is
+a link: the directory's own lock refuses the second store, and the error names that directory.
 """
 
 from __future__ import annotations
@@ -45,15 +45,13 @@ class StoreLocks:
     ValueError
         Two of the directories are one, or the root or a log lies among the queues or index files of a store.
     StoreFormatError
-        The ``lock`` file, the checkpoint or the abort file is a FIFO or a device; LinkError: a name of the store is a link, see
-        `refuse_links`.
+        The ``lock`` file, the checkpoint or the abort file is a FIFO or a device; LinkError: a name of the store is a
+        link, see `refuse_links`.
     OSError
-        One of the directories is none, or one of these files is one; it cannot be opened or made.
+        A path is a file instead of a directory or the reverse, or cannot be opened or made.
 
-    Notes
-    -----
-    ``consumequeue`` and ``index`` are locked where they are there at the open; made later, they lie in the root, which is locked.
-    A link that leads into the root of an open store is refused.
+    Notes ----- ``consumequeue`` and ``index`` are locked if they exist at the open; if they are made later, the root's
+    lock covers them. A link that leads into the root of an open store is refused.
 
     Thread safety: `release` may be called from any thread.
     """
@@ -78,7 +76,7 @@ class StoreLocks:
         Parameters
         ----------
         create : bool
-            Make the root where it is missing. Missing directories of the CommitLog are made either way.
+            Make the root if it is missing. Missing directories of the CommitLog are always made.
         """
         try:
             self._acquire(create)
@@ -97,7 +95,7 @@ class StoreLocks:
             check_is_file(file)
         self._made_lock = not os.path.lexists(paths.lock)
         if not self._made_lock:
-            self._root.acquire()  # first, so that a second open of the store is told so
+            self._root.acquire()  # first, so that the error of a second open names the store
         self.made_commitlogs = [path for path in paths.commitlogs if not path.is_dir()]
         for commitlog in paths.commitlogs:
             if commitlog not in self.made_commitlogs:
@@ -142,7 +140,7 @@ class StoreLocks:
         make_directory(directory)
 
     def check_process(self) -> None:
-        """Raise StoreClosedError in a process that was forked since: it has none of the locks."""
+        """Raise StoreClosedError in a process forked after the open: it holds none of the locks."""
         if os.getpid() != self._process:
             why = f"it is being opened in process {self._process}, of which this is a fork"
             raise StoreClosedError(f"{self._paths.root}: {why}")
@@ -150,7 +148,7 @@ class StoreLocks:
     def check_root(self) -> None:
         """Check that the root still lies at its name, before a file is made or deleted by its name.
 
-        A program may have renamed the root of an open store, and begun another store in its place.
+        A program may have renamed the root of an open store, and made another store in its place.
 
         Raises
         ------
@@ -160,12 +158,12 @@ class StoreLocks:
         self._root.check_in_place()
 
     def check_log(self) -> None:
-        """Check that also the directories of the CommitLog lie at their names; errors as of `check_root`."""
+        """Check that root and CommitLog directories still lie at their names; errors as `check_root`."""
         self._root.check_in_place()
         for lock in self._others:
             if (
                 lock.directory in self._paths.commitlogs
-            ):  # the others are made anew where they are gone
+            ):  # the others are made again if they are missing
                 lock.check_in_place()
 
     def release(self) -> None:
@@ -176,7 +174,7 @@ class StoreLocks:
     def undo(self) -> None:
         """Release all locks after a failed open, and remove the directories that it created, if they are empty.
 
-        A forked child takes nothing away: that is its parent's.
+        A forked child removes none: they belong to its parent.
         """
         if os.getpid() != self._process:
             return
@@ -196,9 +194,9 @@ class StoreLocks:
 
 
 def _check_places(paths: StorePaths) -> None:
-    """Check that root and log lie in no directory that this store or another one keeps for queues or index files.
+    """Check that root and log do not lie in a directory of queues or index files, of this store or another one.
 
-    Queue files bear the names of log files: the log of one store would take the queues of the other for its own files.
+    Queue files have the names of log files: the log of one store would use the queues of the other as its own files.
     """
     root = Path(os.path.realpath(paths.root))
     own = {paths.consumequeue.name, paths.index.name}
@@ -217,7 +215,7 @@ def _check_places(paths: StorePaths) -> None:
 
 
 def _check_kinds(directories: tuple[Path, ...]) -> None:
-    """Check that what is there is a directory."""
+    """Check that each existing path is a directory."""
     for path in directories:
         try:
             mode = path.stat().st_mode
@@ -232,9 +230,9 @@ def _check_kinds(directories: tuple[Path, ...]) -> None:
 
 
 def _check_above(part: Path, root: Path) -> None:
-    """Check that a part that is a link does not lead into the root of another store that is open.
+    """Check that a linked part does not lead into the root of another open store.
 
-    That store may have made the directory after it was opened, and so hold its root only.
+    That store may have made the directory after its open, and so hold a lock only on its root.
     """
     above = Path(os.path.realpath(part)).parent
     if above.samefile(root):

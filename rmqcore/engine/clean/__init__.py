@@ -1,4 +1,4 @@
-"""Files that are deleted because their time is over, or because the disk is full.
+"""Cleaning: deletes files that have expired, or the oldest files while the disk is full.
 
 Imports `log`, `queues`, `index` and what is below the engine.
 """

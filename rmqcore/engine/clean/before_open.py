@@ -1,4 +1,4 @@
-"""Room on a full disk for an open: what its first round of cleaning would delete goes before it."""
+"""Make room on a full disk before an open: delete the files that its first round of cleaning would delete."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rmqcore.engine.clean.disks import disk_use
 from rmqcore.engine.clean.rules import CleanRules
 from rmqcore.vocabulary.clock import wall_clock_ms
 
-NEWEST = 2  # files that stay: the newest may be one that was made ahead and holds nothing
+NEWEST = 2  # files that stay: the newest may have been made ahead and be empty
 
 
 def clean_before_open(
     paths: StorePaths, config: MessageStoreConfig, done_up_to: int
 ) -> Sequence[Path]:
-    """Delete the oldest CommitLog files, by the rules of a round of cleaning, as long as the disk is as full as it is.
+    """Delete the oldest CommitLog files, by the rules of a cleaning round, until the disk is below the limit.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def clean_before_open(
     Returns
     -------
     sequence of Path
-        What was deleted; each deletion is on disk before the next one begins.
+        The deleted files; each deletion is on disk before the next one starts.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One round of cleaning: files of the CommitLog, then what queues and index have of them."""
+"""One round of cleaning: files of the CommitLog, then the queue and index files of deleted messages."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.errors import is_of_the_system
 
 Pause = Callable[[int], bool]
-"""``pause(milliseconds)``: waits, and answers whether the round is to end early."""
+"""``pause(milliseconds)``: waits, and returns True to end the round early."""
 
 
 class Cleaner:
-    """Deletes what is expired; one round at a time.
+    """Deletes expired files; one round at a time.
 
-    A file of the CommitLog goes in three steps: it leaves the list, so that nobody opens it any more; its name goes; and that is
-    on disk before the next file's turn. So a crash at any point leaves a log that begins later, and never one with a hole.
-    Readers that hold views keep the bytes.
+    A file of the CommitLog is deleted in three steps: it leaves the list, so that no thread opens it; its name is
+    deleted; and the directory is synced before the next file. So after a crash at any point the log starts later and
+    has no hole. Readers that hold views keep the bytes.
 
     Parameters
     ----------
@@ -37,9 +37,10 @@ class Cleaner:
     queues : ConsumeQueues
     index : IndexService
     check_in_place : callable
-        Raises OSError where the directories are no longer those that the store has locked.
+        Raises OSError if the directories are no longer those that the store has locked.
     flush_queues : callable
-        Called before the first file of a round goes: queues that lost entries in a power cut get them from the log.
+        Called before the first file of a round is deleted: queues that lose entries in a power cut get them from the
+        log.
 
     Notes
     -----
@@ -66,18 +67,18 @@ class Cleaner:
         self._flush_queues = flush_queues
         self._log_pause = config.delete_commit_log_files_interval
         self._queue_pause = config.delete_consume_queue_files_interval
-        self._leaving: MappedFile | None = None  # left the list; its name may still be there
-        self._cleaned_up_to = 0  # where the log began when queues and index were last looked at
+        self._leaving: MappedFile | None = None  # left the list; its name may still exist
+        self._cleaned_up_to = 0  # the start of the log at the last cleaning of queues and index
         self._deleted: dict[Path, int] = {}
         self._kept: str | None = None
         self._forced = self._ended = False
-        # Of the last deletion; a round may end it for the round before.
+        # Result of the last deletion; a round may finish the deletion that the round before started.
         self._why: CleanReason | None = None
 
     def round(
         self, now_ms: int, use: DiskUse, trigger: Trigger, done_up_to: int, pause: Pause
     ) -> CleanReport:
-        """Delete what the trigger says, and what queues and index have of a log that begins later than it did.
+        """Delete the files that the trigger selects, then queue and index files whose messages the log no longer holds.
 
         Parameters
         ----------
@@ -86,13 +87,13 @@ class Cleaner:
         use : DiskUse
         trigger : Trigger
         done_up_to : int
-            CommitLog offset: what lies behind it stays, because it is not on disk or not dispatched.
+            CommitLog offset: files behind it stay, because they are not on disk or not dispatched.
         pause : callable
 
         Raises
         ------
         OSError
-            The directories are not in their places any more.
+            The store's directories have been moved or replaced.
         """
         self._deleted = {}
         self._kept = None
@@ -112,7 +113,7 @@ class Cleaner:
         )
 
     def _clean_log(self, now_ms: int, trigger: Trigger, done_up_to: int, pause: Pause) -> None:
-        """Delete expired files, or with `at_once` any, from the oldest on. The newest that holds anything stays."""
+        """Delete expired files, or any with `at_once`, oldest first. The newest file with records stays."""
         newest = self._log.max_offset - 1
         for number, file in enumerate(self._log.files.files[: self.rules.batch]):
             end = file.file_from_offset + file.file_size
@@ -137,7 +138,7 @@ class Cleaner:
                 return
 
     def _finish_leaving(self) -> bool:
-        """Delete the file that has left the list; answer whether there is none any more."""
+        """Delete the file that has left the list; return True if no such file is left."""
         file = self._leaving
         if file is None:
             return True
@@ -147,7 +148,7 @@ class Cleaner:
         try:
             occupied = delete_file(path)
         except OSError as error:
-            # The next round tries again, and deletes nothing behind it before: the log must not have a hole.
+            # The next round retries this file first: deleting a file behind it would leave a hole in the log.
             self._keep(error)
             return False
         self._deleted[path] = occupied
@@ -165,7 +166,7 @@ class Cleaner:
             min_phy_offset, pause=partial(self._pause_queues, pause), on_error=self._keep
         )
         if self._ended:
-            return  # the next round goes on
+            return  # the next round continues
         try:
             self._deleted |= self._index.delete_expired(min_phy_offset)
         except OSError as error:
@@ -174,7 +175,7 @@ class Cleaner:
             self._cleaned_up_to = min_phy_offset
 
     def _keep(self, error: OSError) -> None:
-        """Note that a file stays: the next round tries again. But if the file lies in another store by now, that is the error."""
+        """Note that a file stays, for the next round to retry; raise if the directories were moved or replaced."""
         if not is_of_the_system(error):
             raise error
         self._check_in_place()

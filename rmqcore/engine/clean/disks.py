@@ -1,4 +1,4 @@
-"""How full the disks of a store are."""
+"""Used space of a store's disks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rmqcore.engine.clean.rules import DiskUse
 
 
 def disk_use(paths: StorePaths, config: MessageStoreConfig, ratio: float | None = None) -> DiskUse:
-    """Ask the disks.
+    """Return how full the disks of a store are.
 
     Parameters
     ----------
     paths : StorePaths
     config : MessageStoreConfig
     ratio : float, optional
-        What every disk is to answer.
+        Used part that replaces the answer of every disk.
 
     Notes
     -----
@@ -37,7 +37,7 @@ def disk_use(paths: StorePaths, config: MessageStoreConfig, ratio: float | None 
 
 
 def use_of_percents(logs: Iterable[int], queues: int, share: float | None = None) -> DiskUse:
-    """Return the disk use that the rules see for these percentages in use; -1 stands for a disk that does not report it."""
+    """Return the disk use that the rules see for these percentages; -1: the disk does not report its use."""
     log = min(logs)
     return DiskUse(
         log=log / 100 if log >= 0 else -1.0,
@@ -47,13 +47,13 @@ def use_of_percents(logs: Iterable[int], queues: int, share: float | None = None
 
 
 def store_part(folder: Path, stores: int) -> int:
-    """Bytes of a disk that one of several stores may use."""
+    """Return the bytes of a disk that each of several stores may use."""
     disk = os.statvfs(folder)
     return disk.f_blocks * disk.f_frsize // stores
 
 
 def length_of_files(paths: StorePaths) -> int:
-    """Lengths of all files of log, queues and index, as Java counts them: also of what is sparse."""
+    """Return the sum of the lengths of all log, queue and index files; holes count too, as in Java."""
     total = 0
     for folder in (*paths.commitlogs, paths.consumequeue, paths.index):
         for place, _, names in os.walk(folder):
@@ -65,4 +65,4 @@ def _length(path: str) -> int:
     try:
         return os.lstat(path).st_size
     except FileNotFoundError:
-        return 0  # deleted meanwhile
+        return 0  # deleted after it was listed

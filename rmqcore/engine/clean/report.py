@@ -17,20 +17,20 @@ class CleanReport(Report):
     Attributes
     ----------
     deleted : tuple of str
-        Paths, relative to the store's directory where they lie in it, in the order of deletion: files of the CommitLog, the
-        queues and the index.
+        Paths, relative to the store's directory where they lie in it, in the order of deletion: files of the CommitLog,
+        the queues and the index.
     freed_bytes : int
-        What these files occupied on disk. A file that is still mapped by a reader gives its bytes back when the reader lets go.
+        Bytes that these files occupied on disk. The disk frees those of a mapped file when its last reader releases it.
     reason : str or None
         ``time`` (an hour of `delete_when`), ``disk`` (`disk_max_used_space_ratio`), ``forced``
-        (`disk_space_clean_forcibly_ratio`: also files whose time was not over), ``manual``; None when no file of the CommitLog
-        was deleted.
+        (`disk_space_clean_forcibly_ratio`: also files that had not expired), ``manual``; None if no file of the
+        CommitLog was deleted.
     min_phy_offset : int
-        Where the CommitLog begins now.
+        CommitLog offset at which the log starts after the round.
     log_ratio, queues_ratio : float
-        Used part of the disks, 0 to 1, as the round saw it; -1 where a disk cannot be asked.
+        Used part of the disks, 0 to 1, as the round saw it; -1 if a disk does not report it.
     kept : str or None
-        Why deleting ended before the rules said so.
+        Why deleting ended early.
     """
 
     deleted: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""When files of the CommitLog are deleted, and which: Java's rules, from a clock and how full the disks are."""
+"""Java's rules for deleting CommitLog files: which files, at which hour, at which use of the disks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ MANUAL_ROUNDS = 20
 
 @dataclass(frozen=True)
 class DiskUse:
-    """How full the disks of a store are.
+    """Used space of a store's disks.
 
     Attributes
     ----------
     log : float
-        Used part, 0 to 1, of the emptiest disk that has a CommitLog directory; -1 where no disk can be asked.
+        Used part, 0 to 1, of the emptiest disk that has a CommitLog directory; -1 if no disk reports it.
     queues : float
-        The same of the disk of the queues.
+        The same for the disk of the queues.
     share : float or None
-        Bytes of the store by the bytes that it may use, where several stores share a disk (`replicas_per_disk_partition`).
+        Bytes of the store divided by the bytes that it may use, if several stores share a disk
+        (`replicas_per_disk_partition`).
     """
 
     log: float
@@ -42,13 +43,13 @@ class Trigger:
     Attributes
     ----------
     time, disk, manual : bool
-        The hour is one of `delete_when`; a disk is too full; somebody has asked for it.
+        The hour is one of `delete_when`; a disk is too full; a caller or an operator asked for it.
     at_once : bool
-        A disk is so full that files go whose time is not over.
+        A disk is above `disk_space_clean_forcibly_ratio`: files are deleted before they expire.
     full : str or None
-        What is above the warning level: puts are refused from now on.
+        The disk that is above the warning level: puts are refused from now on.
     roomy : bool
-        Puts are taken again. Between the two levels neither holds, and what was decided last stays.
+        Puts are accepted again. Between the two levels neither holds, and the last decision stays.
     """
 
     time: bool
@@ -64,7 +65,7 @@ class Trigger:
         return self.time or self.disk or self.manual
 
     def reason(self, *, forced: bool) -> CleanReason:
-        """Return why a round deletes; `forced`: also files whose time is not over."""
+        """Return why a round deletes; `forced`: also files that have not expired."""
         if forced:
             return "forced"
         if self.time:
@@ -91,7 +92,7 @@ class CleanRules:
         self.batch = config.delete_file_batch_max
 
     def look(self, now_ms: int, use: DiskUse, *, manual: bool = False) -> Trigger:
-        """Return whether files are to be deleted, and why.
+        """Return why files may be deleted now, and which.
 
         Parameters
         ----------
@@ -99,7 +100,7 @@ class CleanRules:
             Milliseconds since the epoch; the hour is that of the local time zone.
         use : DiskUse
         manual : bool
-            Somebody has asked for it.
+            A caller or an operator asked for it.
         """
         full = self._above_warning(use)
         forced = use.log > self.forced or use.queues > self.forced
@@ -113,7 +114,8 @@ class CleanRules:
             manual=manual,
             at_once=forced and self.may_force,
             full=full,
-            # As in Java: the queues' disk has a say only where the log's is below its second level, and then resets it first.
+            # As in Java: the queues' disk counts only if the log's is below its second level, and then resets that
+            # decision first.
             roomy=full is None and use.log <= self.forced,
         )
 
@@ -135,11 +137,11 @@ class CleanRules:
     def _above_most(self, use: DiskUse) -> bool:
         if use.share is not None:
             return use.share > self.most_used
-        # A disk that cannot be asked counts as too full: then what is expired goes at any hour.
+        # A disk that does not report its use counts as too full: expired files are deleted at any hour.
         return any(ratio < 0 or ratio > self.most_used for ratio in (use.log, use.queues))
 
     def expired(self, path: str, now_ms: int) -> bool:
-        """Return whether a file's time is over, by its mtime; a file deleted by others counts as expired, as in Java."""
+        """Return whether a file has expired, by its mtime; a file that others deleted counts as expired, as in Java."""
         try:
             mtime_ms = os.stat(path).st_mtime_ns // 1_000_000
         except FileNotFoundError:
@@ -147,14 +149,14 @@ class CleanRules:
         return self.is_over(mtime_ms, now_ms)
 
     def is_over(self, mtime_ms: int, now_ms: int) -> bool:
-        """Return whether the time of a file that was last changed at `mtime_ms` is over."""
+        """Return whether a file last changed at `mtime_ms` has expired."""
         return now_ms >= mtime_ms + self.reserved_ms
 
     @staticmethod
     def due(
         end_offset: int, newest: int, trigger: Trigger, expired: Callable[[], bool]
     ) -> Literal["expired", "forced"] | None:
-        """Return why a file is deleted; None if it stays, and all files behind it with it.
+        """Return why a file is deleted; None if the file and all files behind it stay.
 
         Parameters
         ----------
@@ -163,9 +165,9 @@ class CleanRules:
         newest : int
             CommitLog offset of the last written byte: its file stays.
         trigger : Trigger
-            That is pulled.
+            A pulled trigger.
         expired : callable
-            Tells whether the file's time is over.
+            Returns whether the file has expired.
         """
         if end_offset > newest:
             return None

@@ -1,4 +1,4 @@
-"""From the CommitLog to ConsumeQueues and index: what is new is scanned once and handed to both.
+"""Dispatch from the CommitLog to ConsumeQueues and index: new records are scanned once, for both.
 
 Imports `engine.log`, `engine.queues` and `engine.index`, and what they import.
 """

@@ -1,4 +1,4 @@
-"""Arrivals: which queues the dispatch gave entries since somebody was told, and who wants to know."""
+"""Arrivals: queues with new entries since the last report, and the listeners that receive them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Arrival(NamedTuple):
     next_queue_offset: int
     """Queue offset behind the newest entry."""
     tags_codes: list[int]
-    """Of the new entries, in their order."""
+    """Tags codes of the new entries, in their order."""
 
 
 ArrivalCallback = Callable[[list[Arrival]], object]
 NO_TOPICS = frozenset[str]()
 MOST_TOPICS = 8
-"""So many topics are looked for in each batch of a session; listeners for more hear of all."""
+"""Most topics to look for in each batch of a session; listeners for more topics receive all."""
 
 
 class Listening:
@@ -52,7 +52,7 @@ class Listening:
         callbacks[self] = callback
 
     def remove(self) -> None:
-        """Call the callback no more; may be repeated. A call that has begun in another thread goes on."""
+        """Stop calling the callback; may be repeated. A call already running in another thread is not interrupted."""
         self._callbacks.pop(self, None)
 
     def __enter__(self) -> Self:
@@ -63,12 +63,12 @@ class Listening:
 
 
 class Arrivals:
-    """Gathers what a dispatcher puts into queues while somebody listens.
+    """Gathers the queues into which a dispatcher puts entries, while a listener is registered.
 
     Notes
     -----
-    `note` is called by the thread that dispatches, the rest from any thread. A batch stays in the list until all were told of it:
-    an interrupt loses none, but lets it be told twice.
+    `note` is called by the thread that dispatches, the rest from any thread. A batch stays in the list until
+    every listener has received it: an interrupt loses no batch, but may repeat one.
     """
 
     def __init__(self, queues: ConsumeQueues) -> None:
@@ -76,12 +76,12 @@ class Arrivals:
         self._callbacks: dict[Listening, ArrivalCallback] = {}
         self._batches: dict[int, dict[tuple[str, int], list[int]]] = {}
         self._numbers = count()
-        self._names: list[str] = []  # of the topics that the scan has numbers for
+        self._names: list[str] = []  # by the scan's topic numbers
         self._numbering: tuple[ColumnScan, int] | None = None
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """Topics that the listeners want; None: all, or more than `MOST_TOPICS`."""
+        """The topics that listeners want; None: all, or more than `MOST_TOPICS`."""
         asked = NO_TOPICS
         for listening in list(self._callbacks):
             if listening.topics is None:
@@ -90,13 +90,13 @@ class Arrivals:
         return asked if len(asked) <= MOST_TOPICS else None
 
     def listen(self, callback: ArrivalCallback, topics: frozenset[str] | None) -> Listening:
-        """Call `callback` with new arrivals from now on: those of some topics, of others perhaps too."""
+        """Call `callback` with new arrivals from now on: all those of `topics`, perhaps some of other topics."""
         return Listening(self._callbacks, callback, topics)
 
     def note(
         self, scan: ColumnScan, batch: Batch, from_phy_offset: int, further: Iterable[Entry]
     ) -> None:
-        """Note the rows at `from_phy_offset` and behind it, and the entries of further queues."""
+        """Note the rows from `from_phy_offset` on, and the entries of further queues."""
         new: dict[tuple[str, int], list[int]] = {}
         topic_ids = np.frombuffer(batch.buffer("topic_id"), np.int32)
         queue_ids = np.frombuffer(batch.buffer("queue_id"), np.int32)
@@ -125,7 +125,7 @@ class Arrivals:
         return self._names
 
     def untold(self) -> Iterator[list[Arrival]]:
-        """Yield each noted batch; it is struck off when the next one is asked for."""
+        """Yield each noted batch; a batch is removed when the caller asks for the next one."""
         for number, new in list(self._batches.items()):
             found = self._arrivals(new)
             if found:
@@ -133,7 +133,7 @@ class Arrivals:
             self._batches.pop(number, None)
 
     def _arrivals(self, new: dict[tuple[str, int], list[int]]) -> list[Arrival]:
-        """Return the present ends of the queues. A queue that refused its entries is left out."""
+        """Return the current ends of the queues, without queues that refused their entries."""
         found = []
         for (topic, queue_id), tags_codes in new.items():
             queue = self._queues.find(topic, queue_id)
@@ -142,5 +142,5 @@ class Arrivals:
         return found
 
     def callbacks(self) -> list[ArrivalCallback]:
-        """Whom to tell."""
+        """Return the callbacks of all listeners."""
         return list(self._callbacks.values())

@@ -39,15 +39,15 @@ INDEX_COLUMNS = ("key_hashes",)
 
 NEAR_ROWS, NEAR_BYTES = 8192, 2 << 20
 FAR_ROWS, FAR_BYTES = 262_144, 64 << 20
-"""A batch costs one write for each queue that it touches: a dispatcher that is far behind takes large batches, else memory
-stays small."""
+"""A batch costs one write for each queue that it touches: a dispatcher that is far behind uses large batches; near the
+end of the log small ones save memory."""
 
 FAR_BEHIND, NEAR_AGAIN = 16 << 20, 1 << 20
 """Bytes behind at which the batches become large, and small again."""
 
 
 Window = tuple[memoryview, int, int]
-"""Bytes of a file of the log, and the offsets where it begins and ends."""
+"""Bytes of a file of the log, and the offsets of its start and end."""
 
 
 class DispatchLog(Protocol):
@@ -64,10 +64,10 @@ class DispatchLog(Protocol):
         """End of the last record."""
 
     def file_starts(self) -> list[int]:
-        """Offsets at which the files begin."""
+        """CommitLog offsets at which the files start."""
 
     def window(self, phy_offset: int) -> Window | None:
-        """Bytes of the file that holds an offset, where it begins and where it ends."""
+        """Bytes of the file that holds an offset, and the file's start and end."""
 
 
 class BatchSink(Protocol):
@@ -83,7 +83,7 @@ class QueueSink(Protocol):
     def put_batch(
         self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int
     ) -> int | None:
-        """Put the rows at `from_phy_offset` and behind it; returns the offset from which the log must be read again first."""
+        """Put the rows from `from_phy_offset` on; return the offset from which the log must be read again first."""
 
     def put_entry(
         self,
@@ -95,12 +95,12 @@ class QueueSink(Protocol):
         queue_offset: int,
         covered_from: int,
     ) -> int | None:
-        """Put the entry of a further queue; returns as `put_batch`."""
+        """Put the entry of a further queue; return as `put_batch`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Bytes [start, end) of the CommitLog that hold no sound record, over which the dispatch of old messages went on."""
+    """Bytes [start, end) of the CommitLog without a sound record, which the dispatch of old messages passed over."""
 
     start_phy_offset: int
     end_phy_offset: int
@@ -123,29 +123,31 @@ class Dispatcher:
     Attributes
     ----------
     done : Dispatched
-        How far queues and index are. The lower of its `cq_from` and `index_from` must be the start of a record. After a crash the
-        index may be far behind the queues.
+        How far queues and index are. The lower of its `cq_from` and `index_from` must be the start of a record. After a
+        crash the index may be far behind the queues.
     arrivals : Arrivals, optional
-        Told which queues get entries, as long as somebody listens.
+        Receives the queues that get entries, while a listener is registered.
     skipped : list of Skipped
         Damage among old messages, which only the index lacks, or only some queues.
 
     Raises
     ------
     CorruptMessageError
-        From `dispatch_once`: there is no sound record where one must be. Never passed over in silence: below `cq_from` are old
-        records, which recovery did not check; there the place goes to `skipped` and the next record that proves itself is
-        taken.
+        From `dispatch_once`: a record at or above `cq_from` is damaged. Below `cq_from` are old records, which recovery
+        did not check: there the damage is noted in `skipped`, and dispatch continues at the next record that proves
+        itself.
     OSError
-        A queue or index could not be written. The same records are given again by the next call; both ignore what they have.
+        A queue or index could not be written. The next call puts the same records again; both ignore entries that they
+        have.
 
     Notes
     -----
     One thread at a time; any thread may read `done`.
 
-    Records below `cq_from` are in the queues, unless a queue lost files. That shows when the next record of such a queue comes:
-    its QUEUEOFFSET lies behind the queue's end. Then the queues are given the log again from before that queue's last message
-    on, step by step, and ignore what they have. What a queue still lacks then, the log lacks too.
+    Records below `cq_from` are in the queues, unless a queue lost files. The next record of that queue shows it: its
+    QUEUEOFFSET lies behind the queue's end. Then dispatch reads the log again, step by step, from before that queue's
+    last message, and the queues ignore entries that they have. Messages that a queue lacks after that, the log lacks
+    too.
     """
 
     def __init__(
@@ -162,7 +164,7 @@ class Dispatcher:
         self._commitlog = commitlog
         self._queues = queues
         self._index = index
-        # A recovery that was told to accept a stale record has it in the log.
+        # If the configuration accepts stale records, the recovered log may contain them.
         self._check_place = config.check_commit_log_offset_on_recover
         self._multi = MultiDispatch(config, commitlog.delay_levels)
         self._far = False
@@ -170,7 +172,7 @@ class Dispatcher:
 
     @property
     def reput_from_offset(self) -> int:
-        """Below this everything is dispatched."""
+        """CommitLog offset below which every record is dispatched."""
         return self._progress.dispatched_to
 
     def dispatch_once(self, end_offset: int, max_bytes: int = 16 << 20) -> int:
@@ -179,7 +181,7 @@ class Dispatcher:
         Returns
         -------
         int
-            Bytes of the log that were dispatched, some perhaps once more; 0 when there is nothing to do.
+            Bytes of the log that were dispatched, some perhaps again; 0 if all is dispatched.
         """
         first, progress = self._begin(), self._progress
         begin = progress.read_from
@@ -195,7 +197,7 @@ class Dispatcher:
         return done
 
     def _begin(self) -> int:
-        """Tidy up after a call that was interrupted, or a place that was set; answer where the log begins."""
+        """Restore the scan after an interrupted call or a place that was set; return the log's start."""
         if self._scan.pending_rows:
             self._scan.take()  # they are scanned again
         first = self._commitlog.min_offset
@@ -205,9 +207,10 @@ class Dispatcher:
     def session(
         self, end_offset: int, run: Callable[[ColumnScan, Window, int], int | None]
     ) -> int | None:
-        """Let ``run(scan, window, covered_from)`` go on from `done` if what comes next may be plain, and answer what it says.
+        """Return ``run(scan, window, covered_from)``, which dispatches from `done` on; None if no session can run.
 
-        Near the end of the log, where queues and index are at the same place and no further queues are asked for; else None.
+        A session runs near the end of the log, while queues and index are at the same place and no message may have
+        further queues.
         """
         first = self._begin()
         at = self.cq_from
@@ -225,7 +228,7 @@ class Dispatcher:
 
     @property
     def cq_from(self) -> int:
-        """Records below are in the queues."""
+        """CommitLog offset below which the records are in the queues."""
         return self.done.cq_from
 
     @cq_from.setter
@@ -234,7 +237,7 @@ class Dispatcher:
 
     @property
     def index_from(self) -> int:
-        """Records below are in the index."""
+        """CommitLog offset below which the records are in the index."""
         return self.done.index_from
 
     @index_from.setter
@@ -244,7 +247,7 @@ class Dispatcher:
     # ---- one file -----------------------------------------------------------------------------------
 
     def _dispatch_file(self, end_offset: int, last: int) -> bool:
-        """Go on in the file that holds the offset to read from; False when nothing more can be dispatched now."""
+        """Dispatch from the file that holds the offset to read from; return False if no more can be dispatched now."""
         at = self._progress.read_from
         found = self._commitlog.window(at)
         if found is None:
@@ -276,7 +279,7 @@ class Dispatcher:
                 return self._next_file(file_end, end_offset)
             inside = min(self._commitlog.max_offset, file_end)
             if place.code == places.SHORT and at + place.expected <= inside:
-                return False  # the end that was asked for lies inside this record
+                return False  # `end_offset` lies inside this record
             error = CorruptMessageError(f"commitlog/{file_name(start)}", at, *_describe(place))
             if at >= self.cq_from:
                 raise error
@@ -287,7 +290,7 @@ class Dispatcher:
         return True
 
     def _next_file(self, at: int, end_offset: int) -> bool:
-        """Go to the first file that begins at or behind an offset; False when there is none yet."""
+        """Go to the first file that starts at or behind an offset; return False if no such file exists yet."""
         following = [start for start in self._commitlog.file_starts() if start >= at]
         if not following and at < end_offset:
             return False
@@ -295,9 +298,9 @@ class Dispatcher:
         return True
 
     def _put(self, buf: Any, start: int, file_end: int, begin: int, end: int) -> bool:
-        """Put what the scan gathered into queues and index: the records of ``buf[begin:end]``, a file that begins at `start`.
+        """Put the scanned records of ``buf[begin:end]`` into queues and index; the file starts at `start`.
 
-        Answers False, and goes back, when a queue lacks records before them.
+        Return False, and go back, if a queue lacks records before them.
         """
         batch = self._scan.take()
         if start + end > self._progress.queues_from:
@@ -321,7 +324,7 @@ class Dispatcher:
     def _put_queues(
         self, batch: Batch, buf: Any, start: int, file_end: int, begin: int, end: int
     ) -> int | None:
-        """Put the entries into the queues; returns as `put_batch` the first time that they need an earlier part of the log."""
+        """Put the entries into the queues; return as `put_batch`, at the first that needs earlier parts of the log."""
         from_offset = self._progress.queues_from
         further: list[tuple[int, list[Entry]]] = []
         if self._multi.enabled:
@@ -331,7 +334,8 @@ class Dispatcher:
             further = [(end, [entry for _, entries in further for entry in entries])]
         elif further[-1][0] < end:
             further.append((end, []))
-        # A queue takes its entries in the order of the log. One that may get them from both sides takes them record by record.
+        # A queue accepts entries in the order of the log. A queue with plain and further entries gets them record by
+        # record.
         at = begin
         for stop, entries in further:
             whole = at == begin and stop == end
@@ -363,7 +367,7 @@ class Dispatcher:
         file_end: int,
         error: CorruptMessageError,
     ) -> None:
-        """Go to the next place that proves itself; called only for old records, below `cq_from`."""
+        """Continue at the next record that proves itself; called only for old records, below `cq_from`."""
         limit = min(length, self.cq_from - start)
         found = places.find(buf, length, min(pos + 1, length), start, file_end)
         to = start + min(found.pos if found.code >= 0 else limit, limit)
@@ -385,7 +389,7 @@ class Dispatcher:
         )
 
     def _choose_scan(self, behind: int) -> None:
-        """Change the size of the batches when that pays; else the scan stays, since the queues know its numbers of topics."""
+        """Change the size of the batches if that pays; otherwise keep the scan, whose topic numbers the queues know."""
         far = behind > (NEAR_AGAIN if self._far else FAR_BEHIND)
         if far != self._far:
             self._far = far
@@ -393,7 +397,7 @@ class Dispatcher:
 
 
 def _describe(place: Place) -> tuple[str, object, object]:
-    """Field, expected and found of what is no sound record."""
+    """Return field, expected and found of bytes that are not a sound record."""
     if place.code == places.SHORT:
         up_to_end = f"at most the {place.found} bytes up to the end of the log"
         return "TOTALSIZE", up_to_end, place.expected

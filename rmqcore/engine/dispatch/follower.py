@@ -1,4 +1,4 @@
-"""Dispatch that goes along with an open log: native sessions where all is plain, the dispatcher's windows where it is not."""
+"""Dispatch that follows an open log: native sessions for plain messages, the dispatcher's windows for all others."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from rmqcore.engine.queues.consume_queues import ConsumeQueues
 
 
 class Follower:
-    """Dispatches what comes, of an open store.
+    """Dispatches the new messages of an open store.
 
-    A producer in Python keeps the GIL until another thread asks for it, and pays some twenty microseconds for each time: a
-    session asks a few times a second, the windows of a dispatcher as often as Python switches.
+    A producer in Python keeps the GIL until another thread requests it, and each request costs it about 20
+    microseconds: a session requests it a few times per second, the windows of a dispatcher as often as Python switches
+    threads.
 
     Parameters
     ----------
     dispatcher : Dispatcher
-        Of this log, these queues and this index.
+        The dispatcher of `log`, `queues` and `index`.
     log : CommitLog
     queues : ConsumeQueues
     index : IndexService
@@ -39,15 +40,14 @@ class Follower:
         self._index = index
 
     def step(self, end_offset: int, bell: Bell | None, heard: frozenset[str]) -> bool:
-        """Dispatch what lies below `end_offset`; answer whether there may be more at once.
+        """Dispatch the records below `end_offset`; return True if more records may be ready now.
 
         Parameters
         ----------
         end_offset : int
             The end of a record.
         bell : Bell, optional
-            Go along with the log from there, until nothing comes any more (False), the bell rings, or a tenth of a second is
-            over.
+            Follow the log from there, until no record arrives (False), the bell rings, or 0.1 s have passed.
         heard : frozenset of str
             Topics whose messages end a session, and are noted for listeners.
 

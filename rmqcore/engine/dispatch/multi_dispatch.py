@@ -1,6 +1,6 @@
 """Further queues of a message: entries of light message queues (LMQ) beside the one in the message's own queue.
 
-A put with INNER_MULTI_DISPATCH notes in INNER_MULTI_QUEUE_OFFSET which offset the message has in each of them.
+A put with INNER_MULTI_DISPATCH writes the message's offset in each of these queues to INNER_MULTI_QUEUE_OFFSET.
 
 Source: RocketMQ 5.5.0 MultiDispatchUtils, ConsumeQueue#multiDispatchLmqQueue, MixAll#topicAllowsLMQ.
 """
@@ -32,9 +32,9 @@ class MultiDispatch:
     Parameters
     ----------
     config : MessageStoreConfig
-        There are none without ``enable_multi_dispatch``.
+        Without ``enable_multi_dispatch`` no record has further entries.
     delay_levels : DelayLevels
-        What the tags codes of delayed messages are computed from.
+        Delays from which the tags codes of delayed messages are computed.
     """
 
     def __init__(self, config: MessageStoreConfig, delay_levels: DelayLevels) -> None:
@@ -51,7 +51,7 @@ class MultiDispatch:
         *,
         gaps: places.Gaps | None = None,
     ) -> Iterator[Entry]:
-        """Yield the further entries of the records in ``buf[begin:end]`` that lie at `from_phy_offset` or behind it."""
+        """Yield the further entries of the records in ``buf[begin:end]`` from `from_phy_offset` on."""
         for _, entries in self.records(buf, begin, end, from_phy_offset, gaps=gaps):
             yield from entries
 
@@ -64,7 +64,7 @@ class MultiDispatch:
         *,
         gaps: places.Gaps | None = None,
     ) -> Iterator[tuple[int, list[Entry]]]:
-        """Yield for each of these records where it ends in `buf`, and its further entries."""
+        """Yield the end in `buf` and the further entries of each of these records."""
         for pos, names, offsets in places.multi_dispatch_records(buf, begin, end, gaps=gaps):
             view = codec.decode_with_levels(buf, pos, self._delay_levels)
             if view.phy_offset < from_phy_offset or not has_queue_entry(view.sys_flag):
@@ -82,9 +82,9 @@ class MultiDispatch:
 
 
 def pairs(names: str, offsets: str) -> Iterator[tuple[str, int]]:
-    """Queue names with their offsets; nothing when there are not as many of one as of the other, as in Java.
+    """Yield queue names with their offsets; nothing if their counts differ, as in Java.
 
-    Names that are no name of a directory and offsets that are no Java long are left out.
+    Names that cannot name a directory and offsets that are not a Java long are left out.
     """
     listed, numbers = java_split(names), java_split(offsets)
     if len(listed) != len(numbers):
@@ -97,7 +97,7 @@ def pairs(names: str, offsets: str) -> Iterator[tuple[str, int]]:
 
 
 def java_split(text: str) -> list[str]:
-    """Split at commas as Java does: without empty texts at the end."""
+    """Split at commas as Java does: without empty parts at the end."""
     parts = text.split(",")
     while parts and not parts[-1]:
         parts.pop()

@@ -1,4 +1,4 @@
-"""How far dispatch has come in the CommitLog, for queues and index, and where it goes back for a queue that lost files."""
+"""Progress of dispatch through the CommitLog, for queues and index, and its way back for a queue that lost files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rmqcore._native.dispatch.session import Dispatched
 class Progress:
     """The offsets of one dispatcher.
 
-    Queues and index each go forward through the log, and the dispatcher reads on at the lower of the two. When a queue lacks
-    entries, the queues go back and are given a part of the log a second time, up to `done.cq_from`::
+    Queues and index each go forward through the log, and the dispatcher reads on at the lower of the two. If a queue
+    lacks entries, the queues go back and receive a part of the log a second time, up to `done.cq_from`::
 
         log   |-------------|=================|#################|------------->
                             covered_from      queues_from       done.cq_from
@@ -24,14 +24,14 @@ class Progress:
     Parameters
     ----------
     indexes : bool
-        There is an index to bring up to date.
+        True if an index is brought up to date too.
 
     Attributes
     ----------
     done : Dispatched
-        Records below `cq_from` were given to the queues once, those below `index_from` to the index.
+        The queues received the records below `cq_from` once, the index those below `index_from`.
     covered_from : int
-        The queues were given the log in order from this offset up to `queues_from`; -1: all of it.
+        The queues received the log in order from this offset up to `queues_from`; -1: from its start.
     """
 
     def __init__(self, *, indexes: bool) -> None:
@@ -56,7 +56,7 @@ class Progress:
 
     @property
     def dispatched_to(self) -> int:
-        """Every record below this offset was given to queues and index once."""
+        """CommitLog offset below which queues and index received every record once."""
         return min(self.done.cq_from, self.done.index_from) if self._indexes else self.done.cq_from
 
     @property
@@ -65,17 +65,17 @@ class Progress:
         return self.done.cq_from == self.queues_from == self.read_from == self.done.index_from
 
     def begin(self, first: int) -> None:
-        """Start a call of the dispatcher, with a log whose first file begins at offset `first`."""
+        """Start a call of the dispatcher; the log's first file starts at offset `first`."""
         if self._covered_to != self.queues_from:
             self.covered_from = -1 if self.queues_from <= first else self.queues_from
             self.note_covered()
 
     def note_covered(self) -> None:
-        """Note that the queues were given everything up to `queues_from`: a native session has moved `done`."""
+        """Note that the queues received every record up to `queues_from`: a native session has moved `done`."""
         self._covered_to = self.queues_from
 
     def advance(self, offset: int) -> None:
-        """Go forward to an offset, where queues or index are not behind it already."""
+        """Move queues and index forward to an offset, unless they are already past it."""
         covered = self._covered_to == self.queues_from
         if self._again_from is not None:
             again_from = max(self._again_from, offset)
@@ -86,22 +86,23 @@ class Progress:
             self.note_covered()
 
     def go_back(self, to: int, starts: Sequence[int]) -> None:
-        """Go back to a file's start at or before an offset, from which the queues are given the log again.
+        """Go back to a file's start at or before an offset; the queues receive the log again from there.
 
-        Each time at least twice as far as before: many queues that lost their files one before the other must not cost a walk
-        over the log each.
+        Each step back is at least twice as long as the one before: otherwise each of many queues that lost their files
+        could cost another pass over the log.
 
         Parameters
         ----------
         to : int
         starts : sequence of int
-            The offsets at which the files of the log begin, ascending.
+            The offsets at which the files of the log start, ascending.
         """
         at = self.queues_from
         to = min(to, at - 2 * self._went_back)
         before = [start for start in starts if start <= to]
         again_from = before[-1] if before else starts[0]
-        # In this order: after an interrupt between two of them, `begin` finds a place that was set from outside.
+        # The order matters: after an interrupt between two of these lines, `begin` sees a place that was set from
+        # outside.
         self._again_from = again_from
         self.covered_from = again_from if before and before[-1] > starts[0] else -1
         self._covered_to = again_from

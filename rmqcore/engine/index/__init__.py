@@ -1,4 +1,4 @@
-"""The index files of an open store, from one file to the folder to what puts, flushes and queries them.
+"""The index files of an open store: one file, the folder, and the service that puts, flushes and queries.
 
 Imports of the engine nothing: `disk`, `queries`, the vocabulary and `_native`.
 """

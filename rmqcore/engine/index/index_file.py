@@ -27,19 +27,19 @@ from rmqcore.vocabulary.units import INT_MAX, PAGE
 
 NAME_DIGITS = 17
 MOST = INT_MAX  # slots or entries of a file: both are an int in Java
-# Entries get blocks on disk in steps of as many bytes as are in use, but at least and at most so many: blocks cost little.
+# Each step allocates blocks for as many bytes of entries as are in use, within these bounds: blocks cost little.
 LEAST_BLOCKS, MOST_BLOCKS = 1 << 20, 64 << 20
-# Pages are dear, and dirty from the start: each step ends at a multiple of so many bytes. The thread that works ahead keeps as
-# many bytes ready as are in use, but at least and at most so many.
+# Pages cost memory and are dirty from the start: each step ends at a multiple of PAGES_STEP bytes. The thread that
+# works ahead keeps as many bytes ready as are in use, at least LEAST_AHEAD and at most MOST_AHEAD.
 PAGES_STEP = 2 << 20
 LEAST_AHEAD, MOST_AHEAD = 1 << 20, 32 << 20
 
 
 def next_name(now_ms: int, newest: str | None) -> str:
-    """Name a new index file: the local time, ``yyyyMMddHHmmssSSS``, but always a name that sorts behind the newest one.
+    """Return a new index file's name: the local time, ``yyyyMMddHHmmssSSS``, or the newest name + 1 if larger.
 
-    Java takes the time alone: there two files of one millisecond are the same file, and a clock that is set back puts
-    the new file in front of older files.
+    Java uses the time alone: two files of one millisecond are the same file there, and after a clock was set back a new
+    file sorts before older files.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def next_name(now_ms: int, newest: str | None) -> str:
 
 
 def as_many(used: int, least: int, most: int) -> int:
-    """Return how many bytes to make ready beyond the `used` ones: the same number again, within bounds."""
+    """Return the number of bytes to make ready beyond the `used` bytes: the same number again, within bounds."""
     return min(max(used, least), most)
 
 
@@ -85,20 +85,18 @@ class IndexFile:
     slot_count, capacity : int
         maxHashSlotNum and maxIndexNum.
     header : IndexHeader
-        The header in the file, or the one that a new file begins with.
+        The header in the file, or the first header of a new file.
     writable : bool
 
     Attributes
     ----------
     found : IndexHeader
-        What the header said when this object was made; `native.header` has counts that fit the file.
+        The header when this object was made; `native.header` has counts that fit the file.
     writable : bool
-        Until the file is full and on disk.
+        False once the file is full and on disk.
 
-    Notes
-    -----
-    **Durability.** No byte is written before its block is allocated: `make_room` goes ahead of every put, so a full disk is
-    an OSError of `make_room`, never a SIGBUS.
+    Notes ----- **Durability.** No byte is written before its block is allocated: `make_room` goes ahead of every put,
+    so a full disk is an OSError of `make_room`, never a SIGBUS.
 
     **Thread safety.** One thread puts; `make_room` and `flush` may run in another one.
 
@@ -123,24 +121,24 @@ class IndexFile:
         self.native = MappedIndexFile(self._mapped, slot_count, capacity, header)
         self._entries_pos = index_file_size(slot_count, 0)
         self._room_lock = Mutex()
-        self._allocated = 0  # bytes from the file's start on that are known to have blocks
+        self._allocated = 0  # bytes from the file's start that are known to have blocks
         self._size_synced = False
 
     @classmethod
     def create(
         cls, path: Path, slot_count: int, capacity: int, before: IndexHeader | None
     ) -> IndexFile:
-        """Make a new file of full size, sparse but for its header. When that fails no file is left.
+        """Make a new file of full size, sparse except for its header. If that fails, no file is left.
 
-        An exception of a signal handler may leave one: whoever calls this knows the name, and deletes it.
+        An exception of a signal handler may leave a file: the caller knows its name and deletes it.
 
         Parameters
         ----------
         path : Path
-            Where no file is yet.
+            A path without a file.
         slot_count, capacity : int
         before : IndexHeader, optional
-            Header of the full file before it: the new file begins with the end of that.
+            Header of the full file before it: its end is the new file's start.
 
         Raises
         ------
@@ -184,30 +182,30 @@ class IndexFile:
         return file
 
     def make_room(self, rows: int = MOST) -> None:
-        """Make the next entries ready, the first time header and slots too. Another thread may do so at the same time.
+        """Make the next entries ready, at the first call header and slots too. Safe in two threads at the same time.
 
         Parameters
         ----------
         rows : int
-            About so many messages wait to be put.
+            Approximate number of messages that wait to be put.
 
         Raises
         ------
         OSError
-            The disk is full; the entries that were there stay usable.
+            The disk is full; entries that were ready stay usable.
         """
         begin, end = self._room_lock.run(self._next_room)
         if begin == end:
-            return  # it became full while this call was on its way here
+            return  # another thread filled the file
         if self.native.ready == 0 and rows * PAGE >= self._entries_pos:
-            # So many messages hit nearly every page of the slots. A few hit few pages, and only these get dirty.
+            # Many messages touch nearly every page of the slots. A few touch few pages, and only these become dirty.
             self._mapped.populate(0, self._entries_pos)
-        # Without the lock: a put that finds no room waits for nothing but its own pages.
+        # Without the lock: a put that finds no room waits only for its own pages.
         self._mapped.populate(begin, end)
         self._room_lock.run(self._allow, end)
 
     def _next_room(self) -> tuple[int, int]:
-        """Where the next pages begin and end, which have blocks."""
+        """Return start and end of the next pages, after allocating their blocks."""
         native = self.native
         begin = self._entries_pos + max(native.ready, native.index_count) * INDEX_ENTRY_SIZE
         if not self.writable or begin == self.file_size:
@@ -216,7 +214,7 @@ class IndexFile:
         if least > self._allocated:
             step = as_many(begin - self._entries_pos, LEAST_BLOCKS, MOST_BLOCKS)
             end = min(begin + step, self.file_size)
-            # The first time from the start of the file: a file that Java made has holes among its slots.
+            # The first call allocates from the start of the file: a file that Java made has holes among its slots.
             self._mapped.allocate(self._allocated, end)
             self._allocated = end
         return begin, min(least + PAGES_STEP - least % PAGES_STEP, self._allocated)
@@ -238,7 +236,7 @@ class IndexFile:
         return 0 < ready < native.capacity and 2 * left < ahead
 
     def room_alarm(self) -> int:
-        """Return the number of entries at which `wants_room` becomes true, or all ready bytes are used."""
+        """Return the number of entries at which `wants_room` becomes true or all ready bytes are used."""
         ready, index_count = self.native.ready, self.native.index_count
         if self.wants_room():
             return ready
@@ -274,20 +272,20 @@ class IndexFile:
 def find_geometry(
     path: Path, file_size: int, header: IndexHeader, slot_count: int, capacity: int
 ) -> tuple[int, int] | None:
-    """Find how many slots and entries a file has: the configured numbers, or those from before one of the two was changed.
+    """Find a file's numbers of slots and entries: the configured ones, or those from before one setting was changed.
 
-    An older file then answers queries as ever and is not written to any more. The first and the last entry prove the guess:
-    they hold the offsets that are in the header too.
+    Queries read such an older file as before; it is not written any more. The first and the last entry prove the
+    numbers found: both entries hold offsets that the header holds too.
 
     Returns
     -------
     (int, int) or None
-        Slots and entries. None: a file of no index, cut or lengthened by something else than a store.
+        Slots and entries. None: not an index file, or one whose length something other than a store changed.
 
     Raises
     ------
     StoreFormatError
-        The file has another size than configured, and it is sound with other numbers.
+        The file's size differs from the configured size, and the file is sound with other numbers.
     """
     expected = index_file_size(slot_count, capacity)
     if file_size == expected:
@@ -313,7 +311,7 @@ def _fits(path: Path, header: IndexHeader, slot_count: int, capacity: int) -> bo
         return False
     if header.index_count > capacity:
         return False
-    if header.index_count <= 1:  # without an entry nothing can be read wrongly
+    if header.index_count <= 1:  # without entries wrong numbers do no harm
         return True
     with opened(path, os.O_RDONLY) as fd:
         for index, phy_offset in (

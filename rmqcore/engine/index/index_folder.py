@@ -1,4 +1,4 @@
-"""The folder ``index/``: which of its files count, which survive a crash, how new files are named and old ones deleted."""
+"""The folder ``index/``: chooses the files that count, also after a crash; names new files and deletes old ones."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from rmqcore.engine.index.index_file import (
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which files of the folder count.
+    """Files of the folder, sorted into those that count and those that do not.
 
     Attributes
     ----------
     files : list of IndexFile
         Oldest first.
     empty : list of str
-        Files of no bytes, which a crash leaves.
+        Empty files, which a crash leaves.
     rest : list of str
-        Files that do not count, and all behind them.
+        The first file that does not count, and all files behind it.
     damaged : bool
-        The first of `rest` has a size that no index file has; else it was perhaps not on disk.
+        True if the size of the first file in `rest` fits no index file; otherwise that file may not have been on disk.
     """
 
     files: list[IndexFile]
@@ -43,7 +43,7 @@ class Chosen:
 
 
 class IndexFolder:
-    """Opens, makes and deletes the index files of a store. Files whose names are no number are left alone.
+    """Opens, makes and deletes the index files of a store. Files whose names are not numbers are left alone.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class IndexFolder:
         return self.path.is_dir()
 
     def check(self) -> None:
-        """Check that all files have a size that `load` understands; nothing is changed.
+        """Check that `load` accepts the sizes of all files; change nothing.
 
         Raises
         ------
@@ -83,23 +83,23 @@ class IndexFolder:
                 self._open(name, writable=False)
 
     def choose(self, *, clean: bool, index_msg_timestamp_ms: int) -> Chosen:
-        """Choose the files that count; nothing is changed.
+        """Choose the files that count; change nothing.
 
-        After an unclean exit these are the full files, in order, as long as their end timestamps rise and do not exceed the
-        checkpoint's: a full file is synced before the next one is, and its end gets into the checkpoint only after its sync.
-        Whether they hold what the log says is for the caller to find out.
+        After an unclean exit these are the full files, in order, while their end timestamps rise and do not exceed the
+        checkpoint's: a full file is synced before the next one, and its end gets into the checkpoint only after its
+        sync. The caller compares their entries with the log.
 
         Raises
         ------
         StoreFormatError
-            Files of another number of slots and entries than configured, and which numbers cannot be found out.
+            Numbers of slots and entries differ from the configured ones, and cannot be found from the files.
         OSError
             A file cannot be read.
 
         Notes
         -----
-        Source: RocketMQ 5.5.0 IndexService#load, which keeps files that are not full too, lengthens short files and does not ask
-        for an order.
+        Source: RocketMQ 5.5.0 IndexService#load, which also keeps files that are not full, lengthens short files and
+        accepts any order.
         """
         listed = self._list()
         empty = [name for name, size in listed if size == 0]
@@ -136,7 +136,7 @@ class IndexFolder:
         return chosen
 
     def _list(self) -> list[tuple[str, int]]:
-        """Names and sizes of the index files, in name order."""
+        """Return names and sizes of the index files, in name order."""
         try:
             with os.scandir(self.path) as entries:
                 return sorted(
@@ -156,7 +156,7 @@ class IndexFolder:
         return IndexFile(path, *geometry, header, writable=writable and geometry == self._geometry)
 
     def create(self, files: Sequence[IndexFile]) -> IndexFile:
-        """Make the next file, which begins with the end of the newest one.
+        """Make the next file, whose header starts at the end of the newest one.
 
         Parameters
         ----------
@@ -166,12 +166,12 @@ class IndexFolder:
         Raises
         ------
         OSError
-            The file cannot be made, or the disk is full; no file is left then.
+            The file cannot be made, or the disk is full; no file is left.
         """
         make_directory(self.path)
         self.clear_up(files)
         name = next_name(self._clock(), self._newest_name)
-        # Noted first: an exception of a signal handler may leave the file, and the next call must neither meet nor keep it.
+        # Noted first: an exception of a signal handler may leave the file, and the next call must delete it.
         self._making = self._newest_name = name
         header = files[-1].native.header if files else None
         file = IndexFile.create(self.path / name, *self._geometry, header)
@@ -187,19 +187,21 @@ class IndexFolder:
 
     def sync_names(self) -> None:
         """Wait until the names of new files are on disk. Another thread may be in `create`."""
-        made = self._names_made  # before the sync: it does not cover a file that is made meanwhile
+        made = (
+            self._names_made
+        )  # read before the sync, which does not cover files made while it runs
         if self._names_synced != made:
             sync_directory(self.path)
             self._names_synced = made
 
     def remove(self, files: Sequence[IndexFile]) -> None:
-        """Delete the last files. New files get names behind those of the deleted ones all the same."""
+        """Delete the last files. Names of new files still sort behind those of the deleted files."""
         self._remove([file.name for file in files])
 
     def _remove(self, names: list[str]) -> None:
-        """Delete files, the newest first, so that at any time the files left are a sound beginning. An empty folder goes too.
+        """Delete files, newest first, so that no gap is left among the others at any time; then delete an empty folder.
 
-        A missing folder tells the next open that nothing is indexed, even when there is no abort file.
+        The next open takes a missing folder as an empty index, even without an abort file.
         """
         if not names:
             return

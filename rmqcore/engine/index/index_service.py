@@ -1,4 +1,4 @@
-"""The index files of an open store: which files there are, where keys go, what a query finds."""
+"""The index files of an open store: loading, puts, flushes, queries and deletion."""
 
 from __future__ import annotations
 
@@ -28,28 +28,27 @@ COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
 
 
 class IndexService:
-    """All index files of a store, oldest first. The newest one takes keys until it is full.
+    """All index files of a store, oldest first. Keys are put into the newest file until it is full.
 
     Parameters
     ----------
     paths : StorePaths
     config : MessageStoreConfig
-        With ``message_index_enable`` or ``index_file_write_enable`` off nothing is put, with ``index_file_read_enable`` off
-        nothing is found.
+        With ``message_index_enable`` or ``index_file_write_enable`` off puts are ignored, with
+        ``index_file_read_enable`` off queries find no message.
     on_full : callable
-        Called with the end timestamp (milliseconds) of a file that is full and on disk; the checkpoint's indexMsgTimestamp
-        becomes that.
+        Called with the end timestamp (milliseconds) of a file that is full and on disk: the checkpoint's new
+        indexMsgTimestamp.
     clock : callable, optional
         Wall clock in milliseconds, for names.
 
-    Notes
-    -----
-    **Durability.** A full file is synced by `flush_full`, which the next roll calls at the latest; the file in use by `flush`
-    and `close`. After a crash only files that were full and synced are kept, and messages behind them are indexed again.
+    Notes ----- **Durability.** `flush_full` syncs a full file, at the latest at the next roll; `flush` and `close` sync
+    the file in use. After a crash only files that were full and synced are kept, and messages behind them are indexed
+    again.
 
-    **Thread safety.** One thread puts. Any thread queries, without a lock: the list of files never changes under a query, and a
-    deleted file stays mapped as long as a query looks at it. `flush`, `allocate_ahead`, `delete_expired` may run in other
-    threads.
+    **Thread safety.** One thread puts. Any thread queries, without a lock: a query keeps the list of files that it
+    started with, and a deleted file stays mapped while a query reads it. `flush`, `allocate_ahead`, `delete_expired`
+    may run in other threads.
 
     Source: RocketMQ 5.5.0 IndexService.
     """
@@ -66,10 +65,10 @@ class IndexService:
         self._config = config
         self._on_full = on_full
         self._writing = config.message_index_enable and config.index_file_write_enable
-        # One attribute, so that an exception of a signal handler finds the files as they were, or as they are to be.
+        # One attribute, so that an exception of a signal handler leaves the old list or the new one.
         self._state: tuple[tuple[IndexFile, ...], IndexFiles] = ((), IndexFiles())
         self.search = self._state[1]
-        """The files that queries search now; there is none in it where reading is switched off."""
+        """The files that queries search now; empty if reading is switched off."""
         self._sync_error: OSError | None = None
         self._resume_offset: int | None = None
         self._space_bells = Bells()
@@ -79,7 +78,7 @@ class IndexService:
     # ---- loading --------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check that all files have a size that `load` understands; nothing is changed.
+        """Check that `load` accepts the sizes of all files; change nothing.
 
         Raises
         ------
@@ -89,30 +88,30 @@ class IndexService:
         self._folder.check()
 
     def choose(self, *, clean: bool, index_msg_timestamp_ms: int) -> Chosen:
-        """Choose the files that `load` would open; nothing is changed. Errors as `load`."""
+        """Choose the files that `load` would open; change nothing. Errors as `load`."""
         return self._folder.choose(clean=clean, index_msg_timestamp_ms=index_msg_timestamp_ms)
 
     def load(self, *, clean: bool, index_msg_timestamp_ms: int) -> Chosen:
         """Open the files of ``index/``; see `IndexFolder.load`.
 
-        Keys that an unclean exit cost have to be put again: those of messages from `resume_offset` on.
+        The caller puts the keys that an unclean exit lost again: those of messages from `resume_offset` on.
 
         Parameters
         ----------
         clean : bool
-            No ``abort`` file was there.
+            True if the store had no ``abort`` file.
         index_msg_timestamp_ms : int
             indexMsgTimestamp of the checkpoint.
 
         Returns
         -------
         Chosen
-            Which files count, and which were deleted.
+            The files that count, and those that were deleted.
 
         Raises
         ------
         StoreFormatError
-            Files of another number of slots and entries than configured, and which numbers cannot be found out.
+            Numbers of slots and entries differ from the configured ones, and cannot be found from the files.
         OSError
             A file cannot be read or deleted.
         """
@@ -125,7 +124,7 @@ class IndexService:
         return chosen
 
     def trim(self, log_end: int) -> list[str]:
-        """Delete files with entries of messages at or behind the end of the log, and all files behind them; answer their names.
+        """Delete files with entries of messages at or behind the log's end, and all newer files; return their names.
 
         Parameters
         ----------
@@ -143,12 +142,12 @@ class IndexService:
         return []
 
     def drop_from(self, number: int) -> list[str]:
-        """Delete a file and all newer ones: what they held has to be put again, from `resume_offset` on.
+        """Delete a file and all newer ones; the caller puts their keys again, from `resume_offset` on.
 
         Parameters
         ----------
         number : int
-            Of the file, counted from the oldest.
+            Number of the file, counted from the oldest.
 
         Returns
         -------
@@ -167,31 +166,31 @@ class IndexService:
         return [file.name for file in gone]
 
     def resume_at_end(self) -> None:
-        """Index messages again from the newest indexed one: keys are missing behind it."""
+        """Index messages again from the newest indexed one, since later keys are missing."""
         self._resume_offset = max((file.native.end_phy_offset for file in self.files), default=0)
 
     @property
     def resume_offset(self) -> int | None:
-        """CommitLog offset from which on messages have to be put again after `load` and `trim`; None when the index has them all.
+        """CommitLog offset from which messages must be put again after `load` and `trim`; None: the index is complete.
 
-        It is the offset of the newest message in the last file kept. Some keys of that message may be missing: `put_batch`
-        finds out which.
+        This is the offset of the newest message in the last file kept. Some keys of that message may be missing:
+        `put_batch` adds those.
         """
         return self._resume_offset if self.writing else None
 
     @property
     def writing(self) -> bool:
-        """True if the index is written at all."""
+        """True if the configuration lets the store write an index."""
         return self._writing
 
     @property
     def _writer(self) -> IndexFile | None:
-        """The file that takes keys."""
+        """The file into which keys are put."""
         files = self.files
         return files[-1] if files and files[-1].writable else None
 
     def _set_files(self, files: Sequence[IndexFile]) -> None:
-        """Replace the list in one step: a query that runs goes on with the list that it took."""
+        """Replace the list in one step: a running query continues with the list that it read."""
         native = IndexFiles((file.native for file in files), self._config.max_msgs_num_batch)
         self._state = (tuple(files), native)
         self._show(native)
@@ -208,7 +207,7 @@ class IndexService:
         Parameters
         ----------
         scan : ColumnScan, optional
-            The scan that made the batch; not needed, because the batch has all that an index takes.
+            The scan that made the batch; not needed, because the batch has all columns of an index.
         batch : Batch
             With the columns phy_offset, store_timestamp_ms and key_hashes.
         from_phy_offset : int
@@ -217,13 +216,12 @@ class IndexService:
         Raises
         ------
         OSError
-            The disk is full, or a full file cannot be synced. Keys that were put stay in; the same batch can be put again, as
-            after any other exception.
+            The disk is full, or a full file cannot be synced. Keys that were put stay; the same batch can be put again,
+            as after any other exception.
 
-        Notes
-        -----
-        As in Java, messages before the newest indexed message are left out, and the first message after a file became full makes
-        the next file, also when it has no keys. The newest indexed message, which Java puts twice, gets the keys that it lacks.
+        Notes ----- As in Java, messages before the newest indexed message are left out, and the first message after a
+        file became full makes the next file, even without keys. The newest indexed message, which Java puts twice, gets
+        its missing keys.
 
         Source: RocketMQ 5.5.0 IndexService#buildIndex.
         """
@@ -250,11 +248,11 @@ class IndexService:
     def _shown(self) -> IndexFiles:
         native = self._state[1]
         if self.search is not native:
-            self._show(native)  # an exception came between the two steps of the last roll
+            self._show(native)  # an exception interrupted the last roll between its two steps
         return native
 
     def place_to_put(self) -> tuple[MappedIndexFile, int] | None:
-        """Return the file that takes the next keys, and the number of entries at which `put_batch` is due; None: at once."""
+        """Return the file of the next keys and the entry count at which `put_batch` is due; None: it is due now."""
         self._shown()
         file = self._writer
         if file is None or file.native.ready == 0:
@@ -264,7 +262,7 @@ class IndexService:
         return file.native, file.room_alarm()
 
     def _roll(self) -> IndexFile:
-        """Make the next file. The full file is synced later, but at most one waits for that."""
+        """Make the next file. The full file is synced later; at most one full file waits for its sync."""
         self.flush_full()
         return self._list_lock.run(self._append_file)
 
@@ -274,11 +272,11 @@ class IndexService:
         return file
 
     def on_low_space(self, ring: Callable[[], object]) -> None:
-        """Call `ring` once, when `allocate_ahead` has something to do."""
+        """Call `ring` once, when `allocate_ahead` has work to do."""
         self._space_bells.add(ring)
 
     def allocate_ahead(self) -> bool:
-        """Make the next entries of the file in use ready before a put needs them; answer whether there was something to do.
+        """Make the next entries of the file in use ready before a put needs them; return False if enough were ready.
 
         Raises
         ------
@@ -302,22 +300,22 @@ class IndexService:
         end_ms: int = MAX_OFFSET,
         index_type: str | None = None,
     ) -> IndexAnswer:
-        """Find phy offsets of a key's messages, from the newest file and the newest entry on.
+        """Find CommitLog offsets of a key's messages, searching from the newest entry of the newest file back.
 
         Parameters
         ----------
         topic, key : str
         max_num : int
-            At most so many offsets, and at most ``max_msgs_num_batch``.
+            Most offsets to return; never more than ``max_msgs_num_batch``.
         begin_ms, end_ms : int
-            Store time, both included; entries know it to the second.
+            Store time, both included; entries hold it in seconds.
         index_type : str, optional
             ``"T"``: `key` is a tag.
 
         Returns
         -------
         IndexAnswer
-            Offsets ascending, with hash collisions and repeats: whoever reads the records has to compare the keys.
+            Offsets ascending, with hash collisions and repeats: the caller reads the records and compares the keys.
 
         Notes
         -----
@@ -357,7 +355,7 @@ class IndexService:
                 file.seal()
 
     def flush(self) -> None:
-        """Wait until everything that was put is on disk.
+        """Wait until all keys that were put are on disk.
 
         Raises
         ------
@@ -376,7 +374,8 @@ class IndexService:
     def map_anew(self) -> None:
         """Unmap all files; each is mapped again at its next use.
 
-        What was put stays in the system's cache, on its way to disk. For one thread that puts while nobody queries.
+        Pages that were written stay in the system's cache until they are on disk. Only for the one thread that puts,
+        while no query runs.
         """
         self._list_lock.run(self._map_anew)
 
@@ -394,17 +393,17 @@ class IndexService:
             self._folder.sync_names()
         except OSError as error:
             if not is_of_the_system(error) or is_no_descriptor(error):
-                raise  # nothing was synced yet
+                raise  # no file was synced yet
             self._sync_error = SyncFailedError(error.errno, error.strerror, error.filename)
             raise self._sync_error from error
 
     def close(self) -> None:
-        """Sync everything and let go of the files; queries that run keep theirs.
+        """Sync and close all files; running queries keep theirs mapped.
 
         Raises
         ------
         OSError
-            As `flush_full`; the files are let go of all the same.
+            As `flush_full`; the files are closed all the same.
         """
         try:
             self.flush()
@@ -412,19 +411,19 @@ class IndexService:
             self.release()
 
     def release(self) -> None:
-        """Close the files without writing; running queries keep theirs."""
+        """Close the files without writing; running queries keep theirs mapped."""
         self._list_lock.run(self._let_go)
 
     def _let_go(self) -> None:
         self._set_files([])
 
     def delete_expired(self, min_phy_offset: int) -> dict[Path, int]:
-        """Delete the oldest files, as long as the newest message of each is deleted from the CommitLog; never the last file.
+        """Delete the oldest files whose newest message has left the CommitLog; never the last file.
 
         Parameters
         ----------
         min_phy_offset : int
-            Where the CommitLog begins.
+            CommitLog offset at which the log starts.
 
         Returns
         -------

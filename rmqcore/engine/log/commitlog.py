@@ -33,17 +33,17 @@ class CommitLog:
     paths : StorePaths
     config : MessageStoreConfig
     clock : callable, optional
-        Answers milliseconds since the epoch; called once a put inside the append lock.
+        Returns milliseconds since the epoch; called once per put, inside the append lock.
     on_failure : callable
-        Told the OSError of a put that found no room, or could not make it: that put is answered CREATE_MAPPED_FILE_FAILED.
+        Receives the OSError of a put that found no room and could not make it; that put returns
+        CREATE_MAPPED_FILE_FAILED.
     calls : Calls, optional
-        Told which threads are inside a step.
+        Records which threads are inside a step.
     check_in_place : callable, optional
-        Called before a file is made; raises OSError where the directories are no longer those that the store has locked.
+        Called before a file is made; raises OSError if the directories are no longer those that the store has locked.
 
-    Notes
-    -----
-    First `load`, then recovery, then `begin`; after these all methods may be called from any thread. Offsets are CommitLog bytes.
+    Notes ----- First `load`, then recovery, then `begin`; after these all methods may be called from any thread.
+    Offsets are CommitLog bytes.
 
     Source: RocketMQ 5.5.0 CommitLog, MappedFileQueue.
     """
@@ -82,35 +82,35 @@ class CommitLog:
             warm=config.warm_maped_file_enable,
             follows=config.takes_no_puts,
         )
-        # Taken before the space lock where both are (`log_space` says why).
+        # If a thread needs both, it acquires this lock before the space lock (`log_space` says why).
         self._file_lock = Mutex(calls)
         self._space_lock = Mutex(calls)
-        # A signal handler may flush on top of a flush: both go through the same files, and neither undoes what the other did.
+        # A signal handler may flush while a flush runs: both walk the same files, and neither undoes the other's work.
         self._flush_lock = Mutex(calls, again=True)
-        # A program that waits for an append beside the threads of a store must not take their ring away.
+        # A program that waits for an append must not replace the ring of the store's own threads.
         self._append_bells, self._space_bells = Bells(), Bells()
         self._begun = self._released = False
         self._flushed_offset = 0
         self.appended_from = 0
-        """CommitLog offset at which the appends of this open begin."""
+        """CommitLog offset at which the appends of this open start."""
         self.flushed_timestamp_ms = 0
         """Store timestamp of the last message known to be on disk; 0 before the first flush of this open."""
 
     # ---- opening
 
     def load(self) -> None:
-        """List the files. A last file of no bytes, which a crash leaves, is ignored.
+        """List the files. An empty last file, which a crash leaves, is ignored.
 
         Raises
         ------
         StoreFormatError
-            A file of another size than configured, or one that lies in two directories.
+            A file's size differs from the configured size, or a file lies in two directories.
         """
         found, _ = find_mapped_files(self.folders, self.file_size)
         self.files.replace(found)
 
     def begin(self, end_offset: int) -> None:
-        """Accept appends from `end_offset` on, where recovery ended. No file begins behind it any more."""
+        """Accept appends from `end_offset` on, where recovery ended; no file starts behind that offset."""
         tail = self.files.files[-1] if len(self.files) else None
         if tail is not None:
             give_own_bytes(tail.path)
@@ -122,7 +122,7 @@ class CommitLog:
         self._begun = True
 
     def begin_at(self, start: int) -> None:
-        """Start an empty log at a CommitLog offset where a file starts; a log with bytes is not changed.
+        """Start an empty log at a CommitLog offset where a file starts; leave a log with bytes unchanged.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class CommitLog:
 
     @property
     def holds_nothing(self) -> bool:
-        """There is no record."""
+        """True if the log has no record."""
         return self._space.holds_nothing
 
     # ---- where it is
@@ -154,13 +154,13 @@ class CommitLog:
         return self._flushed_offset
 
     def file_starts(self) -> list[int]:
-        """Return the offsets at which the files begin."""
+        """Return the CommitLog offsets at which the files start."""
         return [file.file_from_offset for file in self.files.files]
 
     # ---- reading
 
     def window(self, phy_offset: int) -> tuple[memoryview, int, int] | None:
-        """Return the bytes of the file that holds an offset, and the offsets of its begin and end; None if no file does."""
+        """Return the bytes of the file that holds an offset, and the file's start and end; None if no file holds it."""
         file = self.files.find_file(phy_offset)
         if file is None:
             return None
@@ -204,7 +204,7 @@ class CommitLog:
         return True
 
     def prepare_space(self) -> bool:
-        """Allocate or populate one step ahead of the writer, or make the next file; answer whether more is wanted now.
+        """Allocate or populate one step ahead of the writer, or make the next file; return True if more is wanted now.
 
         Raises
         ------
@@ -225,31 +225,32 @@ class CommitLog:
         self._space_lock.run(self._space.done, step)
 
     def on_append(self, ring: Callable[[], object]) -> None:
-        """Call `ring` once, after the next append, beside all others that wait for it."""
+        """Call `ring` once, after the next append; the rings of other callers stay."""
         self._append_bells.add(ring)
         self.appender.arm_append(self._append_bells.ring)
 
     def on_low_space(self, ring: Callable[[], object]) -> None:
-        """Call `ring` once, when `prepare_space` has something to do."""
+        """Call `ring` once, when `prepare_space` has work to do."""
         self._space_bells.add(ring)
         self.appender.arm_low_space(self._space_bells.ring, self._space.alarm)
 
     def flush(self, least_pages: int = 0) -> int:
-        """Bring what was appended to disk; answer `flushed_offset`.
+        """Bring the appended bytes to disk; return `flushed_offset`.
 
         Parameters
         ----------
         least_pages : int
-            Do nothing while fewer pages of 4096 bytes wait; 0 takes any.
+            Do nothing while fewer pages of 4096 bytes wait; 0: sync any bytes that wait.
 
         Raises
         ------
         OSError
-            A sync failed, now or earlier: how much of the range is on disk is not known, and no later sync can tell.
+            A sync failed, now or earlier: the part of the range that is on disk is unknown, and no later sync can show
+            it.
 
         Notes
         -----
-        Source: RocketMQ 5.5.0 MappedFileQueue#flush (one file a call), DefaultMappedFile#flush.
+        Source: RocketMQ 5.5.0 MappedFileQueue#flush (one file per call), DefaultMappedFile#flush.
         """
         return self._flush_lock.run(self._flush, least_pages)
 
@@ -263,18 +264,18 @@ class CommitLog:
         for file in self.files.files:
             start = file.file_from_offset
             if start < wrote and start + file.file_size > flushed:
-                # After a sync that failed the file refuses all others.
+                # After a failed sync the file refuses all others.
                 end = min(wrote - start, file.file_size)
                 file.flush(max(flushed - start, 0), end, written_once=True)
                 if start + file.file_size <= wrote:
-                    file.seal()  # the whole file is on disk, the BLANK at its end too
+                    file.seal()  # the whole file is on disk, including the BLANK at its end
         if wrote > self._flushed_offset:
             self._flushed_offset = wrote
             self.flushed_timestamp_ms = timestamp_ms
         return self._flushed_offset
 
     def leave_out(self, file: MappedFile) -> None:
-        """Forget a file that is about to be deleted, the first. A view of it stays good."""
+        """Forget the first file, which is about to be deleted. Views of it stay valid."""
         self._space_lock.run(self._leave_out, file)
 
     def _leave_out(self, file: MappedFile) -> None:
@@ -282,7 +283,7 @@ class CommitLog:
         file.seal()
 
     def close(self) -> None:
-        """Delete a file made ahead that holds nothing, and let go of all files. The appender is stopped, the log flushed."""
+        """Delete an empty file made ahead, and close all files. Appender stopped and log flushed: by the caller."""
         self._with_space(self._space.drop_unused)
         self.files.replace(())
 
@@ -291,7 +292,7 @@ class CommitLog:
         run_with((self._file_lock, self._space_lock, self._flush_lock), self._release)
 
     def _with_space(self, function: Callable[[*_Given], object], *args: *_Given) -> None:
-        """Call a function with the locks of files and of space, taken in this order (`log_space` says why)."""
+        """Call a function with the locks of files and of space, acquired in this order (`log_space` says why)."""
         run_with((self._file_lock, self._space_lock), function, *args)
 
     def _release(self) -> None:
@@ -304,7 +305,7 @@ class CommitLog:
 
 
 def _room_maker(reference: weakref.ref[CommitLog]) -> Callable[[int], bool]:
-    """The log owns its appender. An appender that owned the log as well would keep a dropped store's files and lock."""
+    """Return the appender's callback for room. It holds the log weakly: a cycle would keep a dropped store's lock."""
 
     def make_room(msg_size: int) -> bool:
         log = reference()

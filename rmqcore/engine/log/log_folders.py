@@ -1,4 +1,4 @@
-"""Which directory gets the next file of the CommitLog, when storePathCommitLog names several."""
+"""Choice of the directory for the next CommitLog file, if storePathCommitLog names several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rmqcore.disk.used_space import used_percent
 
-# Java takes a configured ratio outside of this for the nearer of the two.
+# Java replaces a configured ratio outside these bounds by the nearest bound.
 LEAST_RATIO, MOST_RATIO = 30, 85
 
 
@@ -17,14 +17,13 @@ class LogFolders:
     Parameters
     ----------
     folders : sequence of Path
-        Where new files may be made, sorted.
+        Directories in which new files may be made, sorted.
     full_percent : int
-        diskSpaceCleanForciblyRatio: a directory whose disk is used by more gets no file while another one is below.
+        diskSpaceCleanForciblyRatio: a directory whose disk is fuller gets no file while another disk is below it.
 
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 MultiPathMappedFileQueue#tryCreateMappedFile, CleanCommitLogService#isSpaceToDelete. Java looks at the
-    disks every ten seconds, this class whenever a file is made.
+    Notes ----- Source: RocketMQ 5.5.0 MultiPathMappedFileQueue#tryCreateMappedFile,
+    CleanCommitLogService#isSpaceToDelete. Java looks at the disks every ten seconds, this class whenever a file is
+    made.
     """
 
     def __init__(self, folders: Sequence[Path], full_percent: int) -> None:
@@ -32,9 +31,9 @@ class LogFolders:
         self._full_percent = min(max(full_percent, LEAST_RATIO), MOST_RATIO)
 
     def for_new_file(self, file_from_offset: int, file_size: int) -> Path:
-        """Return the directory for the file that starts at an offset: the directories take turns, full disks are passed over.
+        """Return the directory for the file that starts at an offset: directories take turns, full disks are skipped.
 
-        Where all are full they take turns as if none was.
+        If all disks are full, the directories take turns as if none was.
         """
         if len(self._folders) == 1:
             return self._folders[0]

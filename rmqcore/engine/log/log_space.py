@@ -1,7 +1,8 @@
 """Room for appends: blocks on disk and mapped pages ahead of the writer, and the next file before it is needed.
 
-A busy store wants its whole next file ready, a small store must not pay a gigabyte: the blocks kept ahead grow with the bytes
-written since the store was opened, and pages are kept ahead only as far as a thread needs to stay in front of the writer.
+A busy store wants its whole next file ready, a small store must not pay a gigabyte: the blocks kept ahead grow with the
+bytes written since the store was opened, and pages are kept ahead only as far as a thread needs to stay in front of the
+writer.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from rmqcore.engine.log.log_folders import LogFolders
 from rmqcore.engine.log.mapped_files import create_mapped_file
 
 LEAST_AHEAD = 4 << 20
-# What a put that finds no room makes beyond its own need: as much again a few times, within these bounds. It waits for
-# that; the thread that works ahead makes the rest. With 1 MiB for all, a hundred and more of 2.5 million single puts took
-# above 1 ms (a machine that gave memory back to its host fetches 1 MiB in 2.7 ms), with 256 KiB ten; lists of puts lost a
-# seventh of their rate with that.
+# A put that finds no room waits while it makes room for itself and NEEDS_AHEAD times its need beyond that, within these
+# bounds; the thread that works ahead makes the rest. With 1 MiB for every put, over 100 of 2.5 million single puts took
+# more than 1 ms (a machine that gave memory back to its host fetches 1 MiB in 2.7 ms), with 256 KiB only 10; but with
+# 256 KiB lists of puts lost a seventh of their rate.
 LEAST_CALLER_AHEAD = 256 << 10
 MOST_CALLER_AHEAD = 1 << 20
 NEEDS_AHEAD = 4
-# One system call. A put that needs room of its own meanwhile waits in the kernel for what this call holds of the file.
+# Bytes of one system call. A put that allocates at the same time waits in the kernel for the call's hold on the file.
 BLOCKS_STEP = 64 << 20
-# One native call, which makes pages in pieces: the writer gets each as soon as it is there, and no call waits for more than one.
+# Bytes of one native call, which makes pages piece by piece: the writer can use each piece when it is ready, and a call
+# waits for one piece at most.
 PAGES_STEP = 32 << 20
 # Pages made ahead are dirty from the start: more of them would start write-back of pages that hold no message yet.
 PAGES_AHEAD = 64 << 20
-# Blocks of more than one part in so many of the memory are not kept ready: what is written there would not stay in it.
+# Blocks for more than 1/MEMORY_SHARE of the memory are not kept ready: memory would not hold the pages written there.
 MEMORY_SHARE = 16
 
 
@@ -47,7 +49,7 @@ def most_ahead(file_size: int) -> int:
 
 @dataclass
 class _Part:
-    """A file that is being filled, and the log offset up to which it has blocks. The appender knows how far it has room."""
+    """A file that is being filled, and the log offset up to which it has blocks; the appender knows its mapped room."""
 
     file: MappedFile
     allocated: int
@@ -69,7 +71,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Log offsets up to which there should be room ahead of the writer."""
+    """Log offsets up to which the writer should have room."""
 
     blocks: int
     pages: int
@@ -77,7 +79,7 @@ class _Wanted:
 
 @dataclass(frozen=True)
 class Step:
-    """What makes room ahead: blocks, or pages of blocks that are there. It needs no lock."""
+    """One step of room ahead: blocks, or pages of allocated blocks. It needs no lock."""
 
     part: _Part
     blocks: bool
@@ -86,7 +88,7 @@ class Step:
     end: int
 
     def make(self, appender: Appender) -> None:
-        """Do it.
+        """Allocate the blocks or make the pages.
 
         Raises
         ------
@@ -102,25 +104,25 @@ class Step:
 
 @dataclass(frozen=True)
 class FileStep:
-    """The next file has to be made: `LogSpace.make_file`."""
+    """One step of room ahead: the next file, which `LogSpace.make_file` makes."""
 
     start: int
-    """Log offset at which it begins."""
+    """Log offset of the file's start."""
 
 
 class LogSpace:
     """Provides an Appender with files, and with room in them.
 
-    One thread at a time: CommitLog holds the space lock around every call but `make_file`, around which it holds the file lock.
-    No thread waits for the file lock while it holds the space lock: a signal handler that puts, on top of the thread that makes
-    the file, takes the space lock.
+    One thread at a time: CommitLog holds the space lock around every call but `make_file`, around which it holds the
+    file lock. No thread waits for the file lock while it holds the space lock: a put in a signal handler, which
+    interrupts the thread that makes the file, acquires the space lock.
 
-    What takes long is a `Step` or a `FileStep`: CommitLog makes it between the call that gave it and `done`, without the space
-    lock. So a put that finds no room waits for nothing but its own system calls, and a piece of pages that is being made; where
-    the file is full, also for the next one.
+    Slow work is a `Step` or a `FileStep`: CommitLog makes it without the space lock, between the call that returned it
+    and `done`. So a put that finds no room waits only for its own system calls and for one piece of pages; if the file
+    is full, also for the next file.
 
-    Any call may end between two bytecodes with the exception of a signal handler. So each step here is one that the next call
-    can do once more: it asks what is there, on disk, in `files` and in the appender, and does what is missing.
+    The exception of a signal handler may end any call between two bytecodes. So the next call can repeat each step: it
+    looks at the disk, `files` and the appender, and does what is missing.
 
     Parameters
     ----------
@@ -128,11 +130,11 @@ class LogSpace:
     files : MappedFiles
     appender : Appender
     check_in_place : callable
-        Raises OSError where the directories are no longer those that the store has locked.
+        Raises OSError if the directories are no longer those that the store has locked.
     warm : bool
-        warmMapedFileEnable: keep a whole file ahead, however little was written.
+        warmMapedFileEnable: keep a whole file ahead, even if little was written.
     follows : bool
-        The log of a slave: where it begins its master says, so nothing is made ahead before that.
+        True for the log of a slave: its master names the start, and no room is made before that.
     """
 
     def __init__(
@@ -146,9 +148,7 @@ class LogSpace:
         follows: bool = False,
     ) -> None:
         self._follows = follows
-        self._empty_at: frozenset[int] = (
-            frozenset()
-        )  # where the log ends as long as it holds nothing
+        self._empty_at: frozenset[int] = frozenset()  # end of the log while it is empty
         self._beginning: Path | None = None  # the file that `begin_at` makes, or has made
         self._left: list[MappedFile] = []
         self._folders = folders
@@ -157,20 +157,22 @@ class LogSpace:
         self.appender = appender
         self.file_size = files.file_size
         self.alarm = 0
-        """Log offset: once the log ends there or behind it, `next_step` has something to do again."""
+        """Log offset at or behind which the log's end must lie before `next_step` has work again."""
         self._wanted = _Wanted(0, 0)
         self._began = 0
         self._current: _Part | None = None
         # Both change under the file lock while there is no next file, and under the space lock while there is one.
         self._next: _Part | None = None
-        self._making: Path | None = None  # a file that a call began to make, until `_next` has it
+        self._making: Path | None = (
+            None  # a file that a call has started to make, until `_next` holds it
+        )
         self._closed = False
         self._least_ahead = files.file_size if warm else LEAST_AHEAD
         self._most_ahead = files.file_size if warm else most_ahead(files.file_size)
         self._pages_ahead = files.file_size if warm else PAGES_AHEAD
 
     def begin(self, tail: MappedFile | None, end_offset: int) -> None:
-        """Go on at `end_offset` in the file `tail`; it has no room behind it yet."""
+        """Continue at `end_offset` in the file `tail`, which has no room behind that offset yet."""
         self._began = end_offset
         if end_offset == self.files.first_offset:
             self._empty_at = frozenset((end_offset,))
@@ -180,7 +182,7 @@ class LogSpace:
 
     @property
     def holds_nothing(self) -> bool:
-        """There is no record: no file, or one in which nothing was written."""
+        """True if the log has no record: no file, or an empty one."""
         return (
             self._next is None
             and len(self.files) <= 1
@@ -213,7 +215,7 @@ class LogSpace:
         self._drop_left()
 
     def _drop_left(self) -> None:
-        """Delete files that held nothing when the log began elsewhere."""
+        """Delete empty files that were made before the log's start moved."""
         kept = {file.path for file in self.files.files}
         for file in self._left:
             if file.path not in kept:
@@ -222,7 +224,7 @@ class LogSpace:
         self._left = []
 
     def _roll(self) -> None:
-        """Notice that the appender went on to the next file: then it has room there."""
+        """Make the next file the current one, if the appender has rolled into it."""
         if self._next is not None and self.appender.allocated_offset > self._next.start:
             self._current = self._next
             self._next = None
@@ -233,7 +235,7 @@ class LogSpace:
     def make_room(self, needed: int) -> FileStep | None:
         """Make room for `needed` bytes of records now; after `drop_unused` do nothing, since the appender refuses them.
 
-        Where they need a file that is not there answer its step: then it has to be made, and this be called again.
+        If they need a file that does not exist, return its step: the caller makes it and calls again.
 
         Raises
         ------
@@ -249,7 +251,7 @@ class LogSpace:
         ahead = min(ahead, self._ahead(wrote))
         if self._current is not None:
             fits = wrote + needed <= self._current.end
-            # Where the record does not fit, a BLANK closes the file.
+            # If the record does not fit, a BLANK closes the file.
             target = wrote + needed + ahead if fits else self._current.end
             self._extend(self._current, target)
             if fits:
@@ -284,8 +286,8 @@ class LogSpace:
     def _want_more(self, wrote: int) -> bool:
         """Want room as far ahead as the writer is now; not before it has used half of what was wanted last.
 
-        A thread that follows a writer would never come to rest: at 200 MB/s it made 70 steps a second of what was written during
-        the last one, and the writer let go of the interpreter 150 times, 0.1 ms each.
+        Otherwise the thread that follows a writer never rests: at 200 MB/s it made 70 steps per second, each for the
+        bytes written during the step before, and the writer released the GIL 150 times, 0.1 ms each.
         """
         if wrote < self.alarm:
             return False
@@ -304,7 +306,7 @@ class LogSpace:
         return FileStep(self._next_start()) if part is None else self._step_of(part, wanted)
 
     def _step_of(self, part: _Part, wanted: _Wanted) -> Step | None:
-        """Return the step that the part needs most: pages for what is written next, then blocks for what comes later."""
+        """Return the step that the part needs most: pages for the next writes, then blocks for later ones."""
         allocated = part.allocated
         blocks = min(part.end, allocated + BLOCKS_STEP, wanted.blocks)
         if blocks > allocated and wanted.pages > allocated:
@@ -333,7 +335,7 @@ class LogSpace:
         return self._current.end if self._current is not None else self.files.end_offset
 
     def make_file(self, step: FileStep) -> None:
-        """Make the next file, unless somebody was faster. `done`, or the next call, lists it and tells the appender of it.
+        """Make the next file, unless another thread has made it. `done`, or the next call, passes it to the appender.
 
         Raises
         ------
@@ -358,7 +360,7 @@ class LogSpace:
         part = self._next
         if part is None:
             return None
-        self._making = None  # before the appender knows the file: from then on it may hold records
+        self._making = None  # before the appender knows the file, which may hold records afterwards
         if part.file not in self.files.files:
             self.files.replace([*self.files.files, part.file])
         if self.appender.next_file is not part.file:
@@ -366,7 +368,7 @@ class LogSpace:
         return part
 
     def drop_unused(self) -> None:
-        """Delete a next file that holds nothing; the appender is stopped, and no file is made any more. With both locks."""
+        """Delete an empty next file; no file is made any more. The appender is stopped, and both locks must be held."""
         self._closed = True
         self._roll()
         self._drop_left()

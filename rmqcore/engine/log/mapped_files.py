@@ -25,13 +25,14 @@ def create_mapped_file(
     file_size, file_from_offset : int
         Bytes.
     again : bool
-        An earlier call for this file was interrupted: what it left is taken, if it is empty or `file_size` zero bytes.
+        An earlier call for this file was interrupted: use the file that it left, if that is empty or `file_size` zero
+        bytes.
 
     Raises
     ------
     OSError
-        The file cannot be made. No file of another length is left behind: Java refuses a directory that holds such a file.
-        A FileExistsError: what is there was not left by such a call.
+        The file cannot be made. No file of another length is left behind: Java refuses a directory that holds such a
+        file. A FileExistsError: an existing file was not left by an interrupted call.
     """
     path = directory / file_name(file_from_offset)
     flags = os.O_RDWR | os.O_CREAT | (0 if again else os.O_EXCL)
@@ -67,7 +68,7 @@ def _holds_zeros(descriptor: int, size: int) -> bool:
         try:
             pos = os.lseek(descriptor, pos, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+            if error.errno == errno.ENXIO:  # a hole up to the end
                 return True
             raise
         piece = os.pread(descriptor, 1 << 20, pos)
@@ -85,7 +86,7 @@ def find_mapped_files(
     Raises
     ------
     StoreFormatError
-        A file has another size than configured, or lies in two directories.
+        A file's size differs from the configured size, or the file lies in two directories.
     """
     found, empty = load_files(directory, file_size)
     return [MappedFile(path, file_size, start) for start, path in found], list(map(Path, empty))

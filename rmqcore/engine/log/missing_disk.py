@@ -1,4 +1,4 @@
-"""A directory of the CommitLog that is not there: a new disk, or one that is not mounted."""
+"""Check for a missing directory of the CommitLog: a new disk, or one that is not mounted."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def check_no_disk_is_missing(
     checkpoint: StoreCheckpoint,
     config: MessageStoreConfig,
 ) -> None:
-    """Refuse to open a log of which a directory was not there and files are missing.
+    """Refuse to open a log if one of its directories was missing and files are missing.
 
-    Without its disk the log would have holes or end earlier, and new messages would take the offsets of those that are on it.
+    Without that disk the log would have holes or end earlier, and new messages would get the offsets of messages on it.
 
     Parameters
     ----------
     made : sequence of Path
-        Directories of the log that were not there before this open.
+        Directories of the log that did not exist before this open.
     files : sequence of MappedFile
         All files of the log that were found.
     checkpoint : StoreCheckpoint
     config : MessageStoreConfig
-        ``recover_without_commit_log`` lets the open go on.
+        ``recover_without_commit_log`` lets the open continue.
 
     Raises
     ------

@@ -43,15 +43,15 @@ from rmqcore.vocabulary.units import INT_MAX
 class ConsumeQueues:
     """The ConsumeQueues of one store: `load`, `recover`, `truncate`, then entries come in with the batches of a scan.
 
-    Queue files are created sparse at their full size, written with one ``pwrite`` for each touched queue and file, and never
-    mapped. Not more than 1024 of them stay open, fewer where the process may not open many files.
+    Queue files are created sparse at their full size, written with one ``pwrite`` for each touched queue and file, and
+    never mapped. Not more than 1024 of them stay open, fewer where the process may not open many files.
 
     Messages of a topic that cannot name a directory (empty, a dot name, with a separator or NUL, over 255 bytes) get no
-    entries: their files would lie outside the store. Messages of batch topics (``batchconsumequeue/``) get no entries either: a
-    broker would not start with them. `refused` counts both, and messages at a queue offset that cannot be.
+    entries: their files would lie outside the store. Messages of batch topics (``batchconsumequeue/``) get no entries
+    either: a broker would not start with them. `refused` counts both, and messages with an impossible queue offset.
 
-    ``consumequeue_ext`` is ignored and never written: entries hold the tags code itself, as Java's do when its extension cannot
-    be written.
+    ``consumequeue_ext`` is ignored and never written: entries hold the tags code itself, as Java's do when its
+    extension cannot be written.
 
     Parameters
     ----------
@@ -59,12 +59,11 @@ class ConsumeQueues:
     config : MessageStoreConfig
         Its ``mapped_file_size_consume_queue``, rounded up to whole entries, is the size of a queue file.
 
-    Notes
-    -----
-    **Thread safety.** Any thread may call any method; methods that write wait for each other. A queue is read without a lock.
+    Notes ----- **Thread safety.** Any thread may call any method; methods that write wait for each other. A queue is
+    read without a lock.
 
-    **Durability.** Entries are on disk after `flush`. After a failed write or sync the caller must not go on writing (the store
-    fails); every entry below `max_offset` was written.
+    **Durability.** Entries are on disk after `flush`. After a failed write or sync the caller must stop writing (the
+    store fails); every entry below `max_offset` was written.
 
     Source: RocketMQ 5.5.0 ConsumeQueueStore.
     """
@@ -86,12 +85,12 @@ class ConsumeQueues:
     # ---- opening ------------------------------------------------------------------------------------
 
     def load(self, *, clean_exit: bool = True) -> None:
-        """List all files; nothing is changed yet. Files of a wrong length or name are mended by `sync_places`, see `odd_files`.
+        """List all files; change nothing. `sync_places` mends files of a wrong length or name, see `odd_files`.
 
         Raises
         ------
         StoreFormatError
-            Files are those of another size than configured.
+            The files' sizes differ from the configured size.
         """
         with self._writing():
             odd = odd_files(self._paths, self._file_size, clean_exit=clean_exit)
@@ -107,12 +106,12 @@ class ConsumeQueues:
     def recover(self, *, synced: bool = False) -> None:
         """Find where each queue ends by its entries.
 
-        Files are only read: what lies behind the ends stays until `truncate`, or the first entry that is put.
+        Files are only read: bytes behind the ends stay until `truncate`, or until the first entry is put.
 
         Parameters
         ----------
         synced : bool
-            Set after a clean exit: the entries that are found need no further sync.
+            True after a clean exit: the entries found need no further sync.
 
         Source: RocketMQ 5.5.0 ConsumeQueue#recover.
         """
@@ -142,7 +141,7 @@ class ConsumeQueues:
         *,
         thorough: bool,
     ) -> list[tuple[tuple[str, int], int, list[Suspect]]]:
-        """Look through the files of all queues for what is missing or wrong; `recover` was called.
+        """Search the files of all queues for missing or wrong entries; `recover` was called.
 
         Parameters
         ----------
@@ -151,13 +150,13 @@ class ConsumeQueues:
         seen : container
             Queues with a record at `known_from` or behind it. The entries of others cannot point there.
         thorough : bool
-            Read all entries. Else queues of one file are taken as `recover` found them.
+            Read all entries. Otherwise queues with one file are believed as `recover` found them.
 
         Returns
         -------
         list
-            Of topic and queue id, the queue offset at which the queue ends by its files, and what was found; also nothing, where
-            the queue was not seen and points at `known_from` or behind it.
+            Topic and queue id, the queue offset at which the queue ends by its files, and the suspects; an empty list
+            of these for a queue that was not seen and points at `known_from` or behind it.
         """
         found = []
         for queue, files in self._recovered:
@@ -172,11 +171,11 @@ class ConsumeQueues:
         return found
 
     def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
-        """Return the entries in the files at `count` places from a queue offset on; zeros where there is no file."""
+        """Return the entries in the files at `count` places from a queue offset on; zeros where a file is missing."""
         return self._places.read(topic, queue_id, queue_offset, count)
 
     def write_places(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
-        """Write entries at their places; missing files are made, and the queue's end stays where it is."""
+        """Write entries at their places and make missing files; the queue's end does not move."""
         self._writing().run(self._write_places, topic, queue_id, queue_offset, entries)
 
     def _write_places(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
@@ -201,19 +200,20 @@ class ConsumeQueues:
         Parameters
         ----------
         ends : mapping
-            Topic and queue id to the queue offset behind the last record, for queues with a record at `known_from` or behind it.
+            Topic and queue id to the queue offset behind the last record, for queues with a record at `known_from` or
+            behind it.
         fill : mapping
             Topic and queue id to the queue offset from which on places without a sound entry get fillers.
         known_from : int
-            The log from this CommitLog offset on was compared with the queues. An entry of another queue that points there is
-            stale, unless it fits its record.
+            The log from this CommitLog offset on was compared with the queues. An entry of another queue that points
+            there is stale, unless it fits its record.
         log_min, log_end : int
         fits : callable
 
         Returns
         -------
         tuple
-            How many entries were taken away, and how many fillers were written.
+            Number of entries removed, and of fillers written.
         """
         cut = filled = 0
         with self._flush_lock, self._writing():
@@ -234,21 +234,19 @@ class ConsumeQueues:
         return cut, filled
 
     def sync_places(self) -> None:
-        """Bring to disk what `write_places` and `settle` wrote, then mend files of a wrong length or name."""
+        """Sync the bytes that `write_places` and `settle` wrote, then mend files of a wrong length or name."""
         self._flush_lock.run(self._places.sync)
 
     def truncate(self, phy_offset: int) -> int:
-        """Cut all entries of messages at or behind a CommitLog offset, and zero what lies behind the ends of the queues.
+        """Cut all entries of messages at or behind a CommitLog offset, and zero the bytes behind the queues' ends.
 
         Returns
         -------
         int
-            How many entries were cut.
+            Number of entries cut.
 
-        Notes
-        -----
-        Source: RocketMQ 5.5.0 ConsumeQueueStore#truncateDirty, ConsumeQueue#truncateDirtyLogicFiles. Java leaves the bytes of cut
-        entries in the files, where a later recovery can take them for entries again.
+        Notes ----- Source: RocketMQ 5.5.0 ConsumeQueueStore#truncateDirty, ConsumeQueue#truncateDirtyLogicFiles. Java
+        leaves the bytes of cut entries in the files, where a later recovery can take them for entries again.
         """
         cut = 0
         with self._flush_lock, self._writing():
@@ -280,7 +278,7 @@ class ConsumeQueues:
         return cut
 
     def destroy_all(self) -> None:
-        """Delete all files of all queues; the queues stay known, empty.
+        """Delete all files of all queues; the queues stay, empty.
 
         Source: RocketMQ 5.5.0 ConsumeQueueStore#destroy.
         """
@@ -293,7 +291,7 @@ class ConsumeQueues:
                 queue.set_min(0)
 
     def correct_min_offsets(self, min_phy_offset: int) -> None:
-        """Bring the min offsets up to the first entries whose messages are still in the log, which begins there."""
+        """Raise the min offsets to the first entries whose messages lie at or behind the log's start."""
         with self._writing():
             for queue in self._all():
                 correct_min_offset(queue, min_phy_offset)
@@ -312,10 +310,10 @@ class ConsumeQueues:
     ) -> int | None:
         """Write the entries of the rows at or behind a CommitLog offset.
 
-        Rows of types without an entry (PREPARED, ROLLBACK) are passed over, and so is an entry that its queue already has. An
-        entry lies at its message's queue offset, or nowhere: where messages before it are missing the log is asked for first,
-        and if it does not have them fillers take their places (`gaps`). A distance that the log cannot hold is no queue
-        offset: the message gets no entry (`refused`).
+        Rows of types without an entry (PREPARED, ROLLBACK) are passed over, and so is an entry that its queue already
+        has. An entry lies at its message's queue offset, or nowhere: if messages before it are missing, the queues
+        first ask for an earlier part of the log; if the log does not have them, fillers take their places (`gaps`). If
+        the log cannot hold so long a gap, the queue offset is wrong and the message gets no entry (`refused`).
 
         Parameters
         ----------
@@ -325,13 +323,13 @@ class ConsumeQueues:
             With the columns of `rmqcore._native.queues.COLUMNS` at least.
         from_phy_offset : int
         covered_from : int
-            From this CommitLog offset on the queues were given the log in order, up to these rows; -1: all that it has.
+            CommitLog offset from which the queues received the log in order, up to these rows; -1: from its start.
 
         Returns
         -------
         int or None
-            From which CommitLog offset on the queues have to be given the log before they take these rows (-1: from its first
-            byte). None: they took the rows.
+            CommitLog offset from which the queues need the log before these rows (-1: from its first byte). None: the
+            rows were put.
 
         Raises
         ------
@@ -352,10 +350,10 @@ class ConsumeQueues:
         return put(*what)
 
     def known_table(self, scan: ColumnScan) -> QueueTable | None:
-        """Return the table to a session of dispatch, after it learned the scan's topics; None while other work has to go first.
+        """Return the table for a dispatch session, with the scan's topics; None while other work must be done first.
 
-        The session puts rows of queues that are there, beside the methods of this object: each of its batches, and each step
-        of another writer, has the table's own lock. It adds no queue, so `find` never waits for it.
+        The session puts rows of existing queues while methods of this object run: each of its batches, and each step of
+        another writer, holds the table's own lock. A session adds no queue, so `find` never waits for it.
         """
         return self._writing().run(self._know, scan)
 
@@ -399,7 +397,7 @@ class ConsumeQueues:
         Raises
         ------
         OSError
-            A queue cannot be synced; then the queues behind it were not tried.
+            A queue cannot be synced; later queues were not tried.
         """
         return self._flush_lock.run(self._flush, least_pages)
 
@@ -416,9 +414,9 @@ class ConsumeQueues:
     ) -> dict[Path, int]:
         """Delete leading files whose last entry's message is below the log's first byte, and correct the min offsets.
 
-        The newest file of a queue stays. `pause` is called after each queue that lost files, without a lock; True ends the
-        work. A file that cannot be deleted is told to `on_error`, and the next queue has its turn. Answers the bytes that each
-        deleted file occupied.
+        The newest file of a queue stays. `pause` is called after each queue that lost files, without a lock; True ends
+        the work. `on_error` receives the error of a file that cannot be deleted, and the next queue follows. Returns
+        the bytes that each deleted file occupied.
 
         Source: RocketMQ 5.5.0 MappedFileQueue#deleteExpiredFileByOffset, ConsumeQueue#deleteExpiredFile.
         """
@@ -445,7 +443,7 @@ class ConsumeQueues:
         return deleted
 
     def delete(self, queue: ConsumeQueue) -> None:
-        """Delete a queue; with its next entry it is there again. On disk when this returns, in part when it raises."""
+        """Delete a queue, until its next entry. The deletion is on disk when this returns, partly when it raises."""
         with self._flush_lock, self._writing():
             delete_all_files(queue, self._directory(queue))
             self._table.leave_empty(queue)
@@ -468,7 +466,7 @@ class ConsumeQueues:
 
     @property
     def refused(self) -> int:
-        """Messages without an entry: a batch topic, a topic that cannot name a directory, or a queue offset that cannot be."""
+        """Messages without an entry: batch topics, topics that cannot name a directory, impossible queue offsets."""
         return self._table.refused
 
     @property
@@ -478,7 +476,7 @@ class ConsumeQueues:
 
     @property
     def open_files(self) -> int:
-        """Files that are open now."""
+        """Number of open files."""
         return self._table.open_files
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:

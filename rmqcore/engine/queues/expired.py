@@ -1,4 +1,4 @@
-"""Queue files, and whole queues, whose messages the CommitLog does not hold any more."""
+"""Deletion of queue files, and of whole queues, whose messages have left the CommitLog."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from rmqcore.disk.paths import file_name
 def delete_expired_files(
     queue: ConsumeQueue, directory: Path, file_size: int, min_phy_offset: int
 ) -> dict[Path, int]:
-    """Delete the queue's leading files, as long as the last entry of each is of a message below the log's first byte.
+    """Delete the queue's leading files whose last entry's message lies below the log's first byte.
 
-    The newest file stays. Each deletion is on disk before the next one begins: a power cut leaves no hole among the files.
+    The newest file stays. Each deletion is on disk before the next one starts: a power cut leaves no hole among the
+    files.
 
     Returns
     -------
@@ -28,11 +29,11 @@ def delete_expired_files(
     expired = []
     for start in starts[:-1]:
         last = (start + file_size) // CQ_STORE_UNIT_SIZE - 1
-        # Files before the first are those that a call would have deleted which a signal handler ended: they go first.
+        # A call that a signal handler interrupted may have left files before the first: these are deleted first.
         if start >= begin and not 0 <= queue.phy_offset(last) < min_phy_offset:
             break
         expired.append(start)
-    if expired:  # tell readers first, so that no read goes to a file that is deleted
+    if expired:  # readers first, so that no read opens a deleted file
         first = starts[len(expired)]
         queue.set_min(max(queue.min_offset, first // CQ_STORE_UNIT_SIZE))
         queue.set_first_file(first)
@@ -52,5 +53,5 @@ def delete_all_files(queue: ConsumeQueue, directory: Path) -> None:
 
 
 def raise_it(error: OSError) -> None:
-    """What is done about a file that cannot be deleted, where nobody says otherwise."""
+    """Raise the error of a file that cannot be deleted: the default of `on_error`."""
     raise error

@@ -1,4 +1,4 @@
-"""Entries of queues by their places, whatever the queues' ends are: what recovery and checks read and write."""
+"""Queue entries by their places, whatever the queues' ends are, as recovery and checks read and write them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ class QueuePlaces:
     paths : StorePaths
     table : QueueTable
     stale : StaleBytes
-        Told what lies behind the ends of queues.
+        Receives the bytes and files behind the ends of queues.
 
     Attributes
     ----------
     odd : OddFiles
-        Files that get their length with the next `sync`, or go, once the entries are on disk: before that they show the loss.
+        Files that get their length with the next `sync`, or go, once the entries are on disk: before that they show the
+        loss.
     """
 
     def __init__(self, paths: StorePaths, table: QueueTable, stale: StaleBytes) -> None:
@@ -59,15 +60,15 @@ class QueuePlaces:
         self.odd: OddFiles = NOT_ODD
 
     def comparer(self, *, none_held: bool = False) -> QueueCompare:
-        """A new comparison of records with their entries; `none_held`: no queue has a file."""
+        """Return a new comparison of records with their entries; `none_held`: no queue has a file."""
         return QueueCompare(self._table, with_ext=self._with_ext, none_held=none_held)
 
     def directory(self, topic: str, queue_id: int) -> Path:
-        """Where a queue's files are."""
+        """Return the directory of a queue's files."""
         return self._root / topic / str(queue_id)
 
     def read(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
-        """Return the entries at `count` places; zeros where there is no file, and where there cannot be one."""
+        """Return the entries at `count` places; zeros where a file is missing or impossible."""
         file_size = self._table.file_size
         pos = queue_offset * CQ_STORE_UNIT_SIZE
         end = (queue_offset + count) * CQ_STORE_UNIT_SIZE
@@ -84,7 +85,7 @@ class QueuePlaces:
         return unpack_cq_entries(b"".join(parts))
 
     def write(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
-        """Write entries at their places from a queue offset on; missing files are made. The queue's end stays where it is."""
+        """Write entries at their places from a queue offset on, and make missing files; leave the queue's end."""
         write_entries(self._table, topic, queue_id, queue_offset, entries)
         file_size = self._table.file_size
         pos, end = (
@@ -96,7 +97,7 @@ class QueuePlaces:
             self._written.add(folder / file_name(start))
 
     def sync(self) -> None:
-        """Bring to disk what was written, and the names of new files."""
+        """Sync the written bytes and the names of new files."""
         folders: set[Path] = set()
         for path in sorted(self._written):
             with opened(path, os.O_RDONLY) as fd:
@@ -123,7 +124,7 @@ class QueuePlaces:
     def set_end(
         self, queue: ConsumeQueue, files: list[QueueFile], at: int, valid: int, max_phy: int
     ) -> None:
-        """End the queue behind the first `valid` entries of a file, and note what lies behind that."""
+        """End the queue behind the first `valid` entries of a file, and note the bytes and files behind them."""
         last = files[at]
         end = last.file_from_offset + valid * CQ_STORE_UNIT_SIZE
         queue.set_files(files[0].file_from_offset, last.file_from_offset, end, max_phy)
@@ -142,19 +143,19 @@ class QueuePlaces:
         fill_from: int | None,
         fits: Fits,
     ) -> tuple[int, int]:
-        """End a queue at the offset that the log determines; the arguments are those of `ConsumeQueues.settle`.
+        """End a queue at the offset that the log determines; arguments as for `ConsumeQueues.settle`.
 
         Parameters
         ----------
         end : int or None
-            Queue offset behind the last record; None where the files say it.
+            Queue offset behind the last record; None: the queue's files determine it.
         fill_from : int or None
             Places from the file of this queue offset on that have no sound entry get fillers.
 
         Returns
         -------
         tuple
-            How many entries were taken away at the end, and how many fillers were written.
+            Number of entries removed at the end, and of fillers written.
         """
         before = queue.max_offset if queue.last_file >= 0 else 0
         files, _ = self.load(queue)
@@ -183,7 +184,7 @@ class QueuePlaces:
         return max(0, before - queue.max_offset), filled
 
     def _with_fitting(self, queue: ConsumeQueue, end: int, before: int, fits: Fits) -> int:
-        """The queue's end once entries behind it that fit their records are kept: their numbers are damaged."""
+        """Return the queue's end with the entries behind it that fit their records: those numbers are damaged."""
         while before > end:
             entry = self.read(queue.topic, queue.queue_id, before - 1, 1)[0]
             if int(entry["msg_size"]) > 0 and fits(queue, before - 1, entry):
@@ -200,7 +201,7 @@ class QueuePlaces:
         known_from: int,
         fits: Fits,
     ) -> tuple[int, int]:
-        """Where a queue without records from `known_from` on ends once its entries that point there are left out."""
+        """Return the end (file, count) of a queue without records from `known_from` on; entries that point there go."""
         kept_at, kept = truncated_end(files, at, valid, known_from)
         end = files[at].first_offset + valid
         kept_end = files[kept_at].first_offset + kept if kept_at >= 0 else files[0].first_offset
@@ -222,14 +223,15 @@ class QueuePlaces:
         log_end: int,
         fits: Fits,
     ) -> int:
-        """Write fillers to the places before the queue's end that have no sound entry; it may end behind its last sound entry.
+        """Write fillers to places without a sound entry before the queue's end; the last places may be among them.
 
-        Entries of messages before the log stay: nobody can say any more which of two that do not follow each other is wrong.
+        Entries of messages before the log stay: without their messages the wrong one of two that are out of order is
+        unknown.
         """
         filled, last_end = 0, 0
         count = files[0].entry_count
         stop = files[-1].first_offset + count if end is None else end
-        waiting: list[tuple[int, int]] = []  # runs of places that are filled once an entry follows
+        waiting: list[tuple[int, int]] = []  # runs of places to fill when an entry follows
         for first in range(max(begin - begin % count, files[0].first_offset), stop, count):
             entries = self.read(queue.topic, queue.queue_id, first, min(count, stop - first))
             judged = judge(entries, log_end, last_end)
@@ -253,14 +255,14 @@ class QueuePlaces:
 
 
 def fillers(count: int) -> Entries:
-    """So many entries that point at nothing."""
+    """Return `count` entries that point at no message."""
     made = np.zeros(count, CQ_DTYPE)
     made["msg_size"] = CQ_FILLER_SIZE
     return made
 
 
 def _place_of(files: list[QueueFile], end: int) -> tuple[int, int]:
-    """The file in which the entries before a queue offset end, and how many of them it has; (-1, 0) before the first file."""
+    """Return the file in which the entries before a queue offset end, and their count; (-1, 0): before all files."""
     for at in range(len(files) - 1, -1, -1):
         if files[at].first_offset < end:
             return at, min(end - files[at].first_offset, files[at].entry_count)
@@ -268,9 +270,9 @@ def _place_of(files: list[QueueFile], end: int) -> tuple[int, int]:
 
 
 def correct_min_offset(queue: ConsumeQueue, log_min: int, known: int | None = None) -> None:
-    """Bring a queue's min offset up to the first entry whose message is still in the log, which begins at `log_min`.
+    """Raise a queue's min offset to the first entry whose message is still in the log, which starts at `log_min`.
 
-    `known`: where it was before files were deleted, if that was now: Java's search depends on it.
+    `known`: the min offset before files were deleted, if this call follows a deletion: Java's search depends on it.
 
     Source: RocketMQ 5.5.0 ConsumeQueue#correctMinOffset.
     """
@@ -294,10 +296,10 @@ def correct_min_offset(queue: ConsumeQueue, log_min: int, known: int | None = No
 
 
 def hide_before(queue: ConsumeQueue, phy_offset: int) -> None:
-    """Bring a queue's min offset up to the first entry whose message lies at or behind a CommitLog offset.
+    """Raise a queue's min offset to the first entry whose message lies at or behind a CommitLog offset.
 
-    All files are searched, where `correct_min_offset` looks into the first one alone as Java does. A filler names no message: it
-    stands on the side of the next message behind it.
+    All files are searched; `correct_min_offset` reads only the first one, as Java does. A filler points at no message,
+    and counts as the next message behind it.
     """
     low, high = queue.min_offset, queue.max_offset
     while low < high:

@@ -1,7 +1,7 @@
 """Stale bytes behind the ends of queues: whole files, and the rest of the files in which the queues end.
 
-Java leaves both as they are. Once new entries end right before them, a later recovery would take these bytes for entries of the
-queue, so here they are removed before the first new entry is written. Their messages are in the CommitLog or were cut there.
+Java leaves both. When new entries reach them, a later recovery would read these bytes as entries of the queue, so they
+are removed here before the first new entry is written. Their messages are in the CommitLog or were cut there.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class StaleBytes:
         return len(self._files) + len(self._bytes)
 
     def add_files(self, paths: Iterable[str]) -> None:
-        """Note whole files; a file that is missing does no harm."""
+        """Note whole files; missing files are allowed."""
         for path in paths:
             self._files.add(path)
             self._bytes.pop(path, None)
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Drop what was noted of files: their queue ends elsewhere now."""
+        """Drop the notes about files, whose queue ends elsewhere now."""
         for path in paths:
             self._files.discard(path)
             self._bytes.pop(path, None)
@@ -63,7 +63,7 @@ class StaleBytes:
         self._bytes.clear()
 
     def clear(self) -> None:
-        """Delete the files, zero the bytes, and wait until that is on disk."""
+        """Delete the files, zero the bytes, and wait until both changes are on disk."""
         for path, (begin, end) in self._bytes.items():
             with opened(path, os.O_WRONLY) as fd:
                 write_all(fd, bytes(end - begin), begin)

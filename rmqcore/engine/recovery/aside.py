@@ -1,7 +1,6 @@
-"""Records that will be in no queue once a recovery is done: another record has the place that they name.
+"""Records that no queue will hold after a recovery: another record has the place that they name.
 
-A topic that was deleted and made again begins at queue offset 0 anew: the records of its former life were given up with it, and
-do not count.
+A topic that was deleted and made again starts at queue offset 0: the records of the deleted topic do not count.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rmqcore.vocabulary.topics import QueueKey
 MOST_LISTED = 100
 """Ranges of records that a report lists one by one."""
 AT_ONCE = 65_536
-"""Entries that are read at once."""
+"""Entries to read in one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class InNoQueue:
     count : int
         Number of records.
     displaced : int
-        How many of them consumers reach today, by an entry that the recovery overwrites.
+        Number of these records that consumers reach before the recovery, by an entry that it overwrites.
     """
 
     records: tuple[SetAside, ...] = ()
@@ -46,7 +45,7 @@ class InNoQueue:
 
 
 def in_no_queue_fields(found: InNoQueue) -> dict[str, object]:
-    """What a report shows of such records, as plain JSON values."""
+    """Return a report's fields about records without a place, as plain JSON values."""
     return {
         "set_aside": [asdict(one) for one in found.records],
         "set_aside_messages": found.count,
@@ -54,9 +53,9 @@ def in_no_queue_fields(found: InNoQueue) -> dict[str, object]:
 
 
 class Aside:
-    """Gathers the records whose entries a healing does not write, and, if it only plans, those that it would write.
+    """Gathers the records whose entries a healing does not write; for a plan, also those that it would write.
 
-    Files come newest first, as a healing goes over them.
+    Files are added newest first, the order of a healing.
     """
 
     def __init__(self) -> None:
@@ -73,7 +72,7 @@ class Aside:
         self._written[place].append((queue_offsets.copy(), phy_offsets.copy()))
 
     def in_no_queue(self, queues: ConsumeQueues) -> InNoQueue:
-        """Return the noted records that no entry of their queue leads to, after what would be written.
+        """Return the noted records to which no entry of their queue leads, after the planned writes.
 
         Raises
         ------
@@ -97,7 +96,7 @@ class Aside:
     def _served(
         self, queues: ConsumeQueues, place: QueueKey, phy_offsets: Longs
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return True if an entry leads to each of some records: today, and after what would be written."""
+        """Return for each record whether an entry leads to it: now, and after the planned writes."""
         today = np.zeros(len(phy_offsets), bool)
         after = np.zeros(len(phy_offsets), bool)
         written = self._written.get(place, [])
@@ -123,7 +122,7 @@ def _joined(parts: list[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
 
 
 def _ranges(place: QueueKey, offsets: Longs, phy_offsets: Longs) -> list[SetAside]:
-    """Records as ranges of queue offsets that follow each other."""
+    """Return records as ranges of consecutive queue offsets."""
     if not len(offsets):
         return []
     bounds = [0, *(np.flatnonzero(np.diff(offsets) != 1) + 1).tolist(), len(offsets)]
@@ -141,9 +140,9 @@ def _ranges(place: QueueKey, offsets: Longs, phy_offsets: Longs) -> list[SetAsid
 
 
 def given_up(queue_offsets: Longs, *, later_anew: bool) -> npt.NDArray[np.bool_]:
-    """Return which records of a queue, in the order of the log, belong to a former life of their topic.
+    """Return for each record of a queue, in the order of the log, whether it is from before its topic was made again.
 
-    A later record with queue offset 0 begins a new one; `later_anew`: so does one behind all of these.
+    A later record with queue offset 0 shows the new topic; `later_anew`: such a record lies behind all of these.
     """
     begins: npt.NDArray[Any] = np.append(queue_offsets[1:] == 0, later_anew)
     found: npt.NDArray[np.bool_] = np.logical_or.accumulate(begins[::-1])[::-1]

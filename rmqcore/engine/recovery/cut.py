@@ -1,9 +1,9 @@
 """Cuts the end of the log: the bytes are first kept in `cut/`, then removed from the files.
 
-Nothing is thrown away. Bytes behind the end of the log that are not zero go to ``<root>/cut/``, and only then are they
-overwritten with zeros: if they stayed where they are, a later scan could meet a stale record and bring it back to life.
+No data is thrown away. Bytes behind the end of the log that are not zero are copied to ``<root>/cut/``, and only then
+overwritten with zeros: otherwise a later scan could read a stale record as a message.
 
-Each step can be repeated: when the process is killed anywhere, the next recovery finds the same end and goes on.
+Each step can be repeated: if the process is killed at any point, the next recovery finds the same end and continues.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class LogCut:
     Attributes
     ----------
     tail : LogPart or None
-        Of the file in which the log ends; None when there are only zeros.
+        Part of the file in which the log ends; None if only zeros follow.
     later : tuple of LogPart
         Whole files behind it that hold data, with their bytes up to the last that is not zero.
     unused : tuple of str
-        Files behind it that hold no data: they were made ahead.
+        Empty files behind it, which were made ahead.
     """
 
     tail: LogPart | None
@@ -76,9 +76,9 @@ class LogCut:
 def find_cut(
     files: Sequence[MappedFile], file_size: int, end_offset: int, *, ends_in_blank: bool
 ) -> LogCut:
-    """Find what lies behind the end of the log; files are only read.
+    """Find bytes and files behind the end of the log; files are only read.
 
-    A BLANK that ends the last file, with nothing behind it, is no data.
+    A BLANK that ends the last file, with only zeros behind it, does not count as data.
     """
     tail, later, unused = None, [], []
     for file in files:
@@ -103,18 +103,18 @@ def find_cut(
 
 
 def take_out(cut: LogCut, folder: Path) -> tuple[str, ...]:
-    """Copy or move what is cut into `folder`, take it out of the log, and answer the files in the folder.
+    """Copy or move the cut bytes into `folder`, remove them from the log, and return the files in the folder.
 
     Raises
     ------
     OSError
-        A full disk, for example. What could not be kept aside is still where it was.
+        A full disk, for example. Bytes that could not be kept are still in the log.
     """
     kept = []
     if cut.tail is not None:
         kept.append(_copy_aside(cut.tail, _made(folder)))
         _overwrite(cut.tail)
-    # From the newest on: what is left is always the beginning of the sequence, over all directories of the log.
+    # Newest first: the files left are always the start of the sequence, over all directories of the log.
     gone = {Path(path): None for path in cut.unused} | {Path(part.path): part for part in cut.later}
     for path in sorted(gone, key=lambda path: path.name, reverse=True):
         part = gone[path]
@@ -127,7 +127,7 @@ def take_out(cut: LogCut, folder: Path) -> tuple[str, ...]:
 
 
 def _made(path: Path) -> Folder:
-    """The folder ``cut`` of the root: no link is followed there."""
+    """Return the folder ``cut`` of the root, made if missing; no link is followed."""
     root = Folder(path.parent)
     if not root.is_folder(path.name):
         root.make(path.name, exist_ok=True)
@@ -148,7 +148,7 @@ def _copy_aside(part: LogPart, folder: Folder) -> str:
 
 
 def _copy(source: int, part: LogPart, folder: Folder, name: str) -> None:
-    """Copy into a file that takes its name when it is complete; what an earlier attempt left goes."""
+    """Copy into a file that gets its name when it is complete; delete the file of an earlier attempt."""
     working = f".{name}.tmp"
     folder.delete(working, missing_ok=True)
     out = folder.open_file(working, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -179,7 +179,7 @@ def _move_aside(part: LogPart, folder: Folder) -> str:
 
 
 def _names(part: LogPart) -> Iterator[str]:
-    """The offset as a name, then further names in case an earlier recovery cut something else there."""
+    """Yield the offset as a name, then further names, since an earlier recovery may have cut other bytes there."""
     name = file_name(part.phy_offset)
     yield name
     number = 1
@@ -207,7 +207,7 @@ def _same(source: int, part: LogPart, folder: Folder, name: str) -> bool:
 
 
 def _overwrite(part: LogPart) -> None:
-    """Write zeros over the part, in no other name's file, and wait until they are on disk."""
+    """Write zeros over the part, only in the file of this name, and wait until they are on disk."""
     give_own_bytes(part.path)
     with opened(part.path, os.O_WRONLY) as fd:
         for at in range(part.begin, part.end, CHUNK):

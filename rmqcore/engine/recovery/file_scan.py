@@ -1,6 +1,6 @@
 """One CommitLog file record by record, over damage to the next place that proves itself.
 
-For files whose place in the log is settled: nothing here says where the log ends.
+For files whose place in the log is settled: this scan does not decide where the log ends.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class PassedOver:
 
 
 class LostBytes:
-    """Parts of the log that have no records any more: files that are missing, and what was passed over.
+    """Parts of the log that lost their records: missing files, and bytes that were passed over.
 
     Parameters
     ----------
     starts : iterable of int
-        Where the files begin that are there.
+        CommitLog offsets at which the existing files start.
     file_size : int
     damage : iterable of PassedOver
     """
@@ -62,7 +62,7 @@ class LostBytes:
         return at >= 0 and phy_offset < self._ends[at]
 
     def held(self, entry: np.void, log_min: int, log_end: int) -> bool:
-        """Return True if an entry names a record of [log_min, log_end) that was there: its queue offset is used."""
+        """Return True if an entry names a lost record in [log_min, log_end): its queue offset is used."""
         begin, size = int(entry["phy_offset"]), int(entry["msg_size"])
         return log_min <= begin < begin + size <= log_end and begin in self
 
@@ -76,23 +76,23 @@ def scan_file(
     *,
     check_place: bool = True,
 ) -> list[PassedOver]:
-    """Call `take` with the records of a file in batches, in order; returns the ranges that were passed over.
+    """Call `take` with the records of a file in batches, in order; return the ranges that were passed over.
 
-    A record whose body fails its CRC counts: its header says where its entry belongs.
+    A record whose body fails its CRC counts, because its header names the place of its entry.
 
     Parameters
     ----------
     rows : ColumnScan
         Its stop offset ends the scan.
     records : RecordCompare
-        It watches the records before they are taken.
+        Receives the records before `take`.
 
     Raises
     ------
     OSError
         The file cannot be read.
     StoreFormatError
-        It is shorter than it should be.
+        The file is shorter than `file_size`.
     """
     damage: list[PassedOver] = []
 

@@ -1,7 +1,7 @@
-"""Queue entries made right from the log: each record's entry is put at the place that its QUEUEOFFSET names.
+"""Healing of queue entries from the log: each record's entry is written at the place that its QUEUEOFFSET names.
 
-`Healer` goes over CommitLog files, newest first, compares every record with its entry, and writes the entries that differ.
-Entries are never appended, so nothing depends on the entries before them, and an interrupted healing can be repeated.
+`Healer` reads CommitLog files, newest first, compares every record with its entry, and writes the entries that differ.
+Entries are never appended, so none depends on the entries before it, and an interrupted healing can be repeated.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class HealResult:
     files, compared_bytes, compared_records : int
         CommitLog files that were compared, their bytes, and the records with an entry (those in light queues too).
     differing_entries : int
-        Places that held something else, or nothing.
+        Places with another entry, or with none.
     healed_entries : int
-        Entries written. Fewer than differ where another record has the place with equal right (a topic that was made anew), or
-        where the queue does not reach so far.
+        Entries written. Less than `differing_entries` if another record may hold the place (its topic was made again),
+        or if the queue ends before the place.
     refused_records : int
-        Records that no queue takes: their queue offset is damaged.
+        Records with a damaged queue offset, which no queue accepts.
     queues : dict
         Topic and queue id to the number of entries written.
     lowest : dict
@@ -71,8 +71,8 @@ class HealResult:
 class Healer:
     """Compares records with their queue entries, file by file, newest file first, and writes the entries that differ.
 
-    Each file is read once from its start, a second time where entries differ. Damage in the log is passed over to the next record
-    that proves itself.
+    Each file is read once from its start, and again if entries differ. The scan skips damage in the log to the next
+    record that proves itself.
 
     Parameters
     ----------
@@ -82,26 +82,24 @@ class Healer:
         Loaded and recovered.
     config : MessageStoreConfig
     end_phy_offset : int
-        CommitLog bytes; records at or behind it are not looked at.
+        CommitLog offset; records at or behind it are not read.
     ends : callable, optional
-        Receives topic and queue id and returns the queue offset behind the last that may be written, None when nothing limits it.
-        Without it each queue's max offset is the limit.
+        Receives topic and queue id and returns the queue offset before which entries may be written; None: no limit.
+        Without `ends` the limit is each queue's max offset.
     place : bool
         False: compare only.
     aside : Aside, optional
         Receives the records that do not get their places.
     plans : bool
-        Nothing is written, and `aside` receives the records that would get their places too.
+        Write no entry; `aside` also receives the records whose entries would be written.
     passed : collection of int
         CommitLog offsets of records that keep the entry that they have in another queue.
 
-    Notes
-    -----
-    An entry that points at a record of its queue and queue offset is never replaced, so nothing is written twice. Nothing is
-    synced: `ConsumeQueues.sync_places` does that. The min and max offsets of the queues do not change; fillers are written by
-    `ConsumeQueues.settle` alone.
+    Notes ----- An entry that points at a record of its queue and queue offset is never replaced, so no place is written
+    twice. The caller syncs with `ConsumeQueues.sync_places`. The min and max offsets of the queues do not change;
+    fillers are written by `ConsumeQueues.settle` alone.
 
-    Thread safety: the caller is the only one that heals, and with `ends` no thread puts into the queues.
+    Thread safety: one thread heals, and with `ends` no thread puts into the queues at the same time.
     """
 
     def __init__(
@@ -133,7 +131,7 @@ class Healer:
         self.unplaced: list[Unplaced] = []
 
     def heal_file(self, file: MappedFile, *, differs: bool = False) -> None:
-        """Compare a file, and write what differs; with `differs` it is known that something does."""
+        """Compare a file, and write the entries that differ; `differs`: the caller knows that some differ."""
         self.result.files += 1
         self.result.compared_bytes += min(self._log.file_size, self._end - file.file_from_offset)
         if differs and self._place:
@@ -144,7 +142,7 @@ class Healer:
             if seen.rows:
                 alone = (
                     seen.backs > 0 and seen.since == 1
-                )  # then its number is damaged, or the queue's end limits it
+                )  # then that record's number is damaged, or the queue's end limits it
                 low = seen.prev_low if alone else seen.low
                 self._floor[number] = min(low, self._floor.get(number, low))
 
@@ -169,7 +167,7 @@ class Healer:
         )
 
     def _compare_file(self, file: MappedFile) -> int:
-        """Compare a file; answer how many entries differ."""
+        """Compare a file; return the number of entries that differ."""
         differing = 0
 
         def take(rows: ColumnScan, batch: Batch) -> None:
@@ -217,7 +215,7 @@ class Healer:
             self._place_queue(number, rows.take(order[end - int(counts[number]) : end]))
 
     def _place_queue(self, number: int, rows: Rows) -> None:
-        """Write the entries of one queue that differ; `rows` are all that a file has for it, in order."""
+        """Write the entries of one queue that differ; `rows` are all its rows in a file, in order."""
         place = self.records.place(number)
         limit = self._limit(place, number)
         offsets = rows.queue_offset
@@ -231,7 +229,7 @@ class Healer:
             anew = queue is None or queue.first_file < 0
             possible = np.flatnonzero(
                 offsets < limit
-            )  # a number behind the limit says nothing of the others
+            )  # a number behind the limit does not judge the others
             live = np.zeros(len(rows), bool)
             live[possible] = present_life(
                 offsets[possible],
@@ -266,7 +264,7 @@ class Healer:
         self.result.queues[place] = self.result.queues.get(place, 0) + len(at)
 
     def _limit(self, place: QueueKey, number: int) -> int:
-        """The queue offset before which entries may be written."""
+        """Return the queue offset before which entries may be written."""
         queue = self._queues.find(*place)
         if self._ends is None:
             return 0 if queue is None or queue.last_file < 0 else queue.max_offset
@@ -275,7 +273,7 @@ class Healer:
         if end is not None:
             return min(limit, end)
         if queue is not None and queue.last_file >= 0:
-            # A queue offset that needs more messages behind the end than the log has room for is damaged.
+            # A queue offset is damaged if the log has no room for the messages between the queue's end and it.
             begin = self._log.files.first_offset
             room = log_room(place[0], begin, begin, self._end)
             limit = min(limit, queue.max_offset + room + 1)
@@ -290,12 +288,12 @@ def present_life(
     anew: bool,
     most_places: int,
 ) -> npt.NDArray[np.bool_]:
-    """Return which records of a queue, in the order of the log, have the places that they name.
+    """Return for each record of a queue, in the order of the log, whether it has the place that it names.
 
-    A topic that is deleted and made again begins at queue offset 0 anew: the later record has the place. But one record that
-    alone goes back, among others that rise, has a damaged number, unless its entry is there (`held`), or it is the last one, has
-    queue offset 0, and the queue has no file (`anew`). So has a first record that is farther
-    below the second (`back`) than numbers leap, which is `most_places`.
+    A topic that was deleted and made again starts at queue offset 0: the later record has the place. But a single
+    record that goes back, among others that rise, has a damaged number, unless its entry exists (`held`), or it is the
+    last one, has queue offset 0, and the queue has no file (`anew`). The number of the first record is damaged too if
+    the second (`back`) is more than `most_places` above it, the most by which numbers leap.
     """
     count = len(queue_offsets)
     odd = np.zeros(count, bool)
@@ -315,7 +313,7 @@ def present_life(
 
 
 def target_of(log: Any, log_end: int, entry: np.void) -> MessageView | None:
-    """The message that an entry points at, None when it does not point at one before the end of the log."""
+    """Return the message that an entry points at; None if no message before the end of the log is there."""
     phy_offset, msg_size = int(entry["phy_offset"]), int(entry["msg_size"])
     if phy_offset < 0 or msg_size <= 0 or phy_offset + msg_size > log_end:
         return None
@@ -343,7 +341,7 @@ def names_queue(
     queue_offset: int,
     entry: np.void,
 ) -> bool:
-    """Return True if an entry points to a record of its queue that has no other entry: one that fits or has a damaged offset."""
+    """Return True if an entry points to a record of its queue that fits, or that has no entry at the place it names."""
     place = queue.topic, queue.queue_id
     if fits(log, log_end, place, queue_offset, entry):
         return True
@@ -357,7 +355,7 @@ def names_queue(
 
 
 def light_offsets(view: MessageView, place: QueueKey) -> list[int]:
-    """The queue offsets that a message names for itself in one of its further queues."""
+    """Return the queue offsets that a message names for itself in one of its further queues."""
     names = view.properties.get(INNER_MULTI_DISPATCH, "")
     if not names:
         return []

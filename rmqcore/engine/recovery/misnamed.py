@@ -1,7 +1,7 @@
-"""Queue entries whose records name another place: a bit of TOPIC, QUEUEID or QUEUEOFFSET flipped, which no checksum covers.
+"""Queue entries whose records name another place: a bit flipped in TOPIC, QUEUEID or QUEUEOFFSET, without checksum.
 
-The place that the record names has no entry for it. Consumers reach the message by the entry that leads to it, and the next
-message of that queue must not get its queue offset.
+The place that the record names has no entry for the record. Consumers reach the message by the entry that points at it,
+and the next message of that entry's queue must not get its queue offset.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rmqcore.vocabulary.sysflag import has_queue_entry
 from rmqcore.vocabulary.topics import QueueKey
 
 MOST_MISNAMED = 1000
-"""Entries that are looked at, of a queue or of a store: damage is rare, and stale entries are many."""
+"""Most entries to check, of a queue or of a store: damage is rare, but stale entries may be many."""
 
 EntryOf = Callable[[QueueKey, int], int]
 """The CommitLog offset in a queue's entry at a queue offset; -1 without an entry."""
@@ -33,12 +33,12 @@ EntryOf = Callable[[QueueKey, int], int]
 def misnamed_record(
     place: QueueKey, queue_offset: int, view: MessageView, entry_of: EntryOf
 ) -> Misnamed | None:
-    """Return what is wrong with the record to which a queue's entry leads; None if it names the entry, or has another one.
+    """Return the fault of the record to which an entry leads; None if it names this place, or has another entry.
 
     Parameters
     ----------
     place, queue_offset
-        The entry.
+        Place of the entry.
     view : MessageView
         The record at its CommitLog offset.
     entry_of : callable
@@ -65,9 +65,9 @@ def misnamed_at_the_end(
     log, log_end
         The CommitLog, and the offset behind its last record.
     queues, queue
-        All queues, and the one that is looked at.
+        All queues, and the queue to check.
     end : int
-        Queue offset behind the queue's last record: only entries from there on are looked at.
+        Queue offset behind the queue's last record: only entries from there on are checked.
 
     Returns
     -------
@@ -93,14 +93,14 @@ def misnamed_at_the_end(
 def misnamed_among(
     log: CommitLog, log_end: int, queues: ConsumeQueues, phy_offsets: Longs
 ) -> Iterator[Misnamed]:
-    """Find the entries that lead to records whose own places have no entry for them, by queue and queue offset; at most 1,000.
+    """Find entries that lead to records whose own places have no entry for them, by queue and offset; at most 1,000.
 
     Parameters
     ----------
     log, log_end
         The CommitLog, and the offset behind its last record.
     queues
-        All queues: each file is read that may lead to one of the records.
+        All queues: each file whose entries may lead to one of the records is read.
     phy_offsets : array of int64
         CommitLog offsets of the records, rising.
     """
@@ -121,7 +121,7 @@ def misnamed_among(
 def _parts(
     queues: ConsumeQueues, place: QueueKey, phy_offsets: Longs
 ) -> Iterator[tuple[int, Entries]]:
-    """The entries of the files of a queue that may lead to one of some records, each with the queue offset of its first."""
+    """Yield entries of a queue's files that may lead to one of the records, with the queue offset of the first."""
     queue = queues.find(*place)
     if queue is None or queue.first_file < 0:
         return

@@ -1,10 +1,11 @@
-"""Records whose only fault is a field that Java's recovery does not ask for.
+"""Records whose only fault is in a field that Java's recovery does not check.
 
-After a clean exit Java reads no PHYSICALOFFSET, nor the BODYCRC of an empty body: a bit that flipped there costs one message, and
-nothing behind it. Java asks for neither after a crash, unless `checkCommitLogOffsetOnRecover` is on.
+After a clean exit Java checks neither PHYSICALOFFSET nor the BODYCRC of an empty body: a bit that flipped there costs
+only that message. Java checks neither after a crash, unless `checkCommitLogOffsetOnRecover` is on.
 
-The record is passed over if the bytes behind it prove that the log continues, or if a queue knows a message that ends behind it.
-Otherwise it is the rest of an earlier log: a record of another place behind the last message is not a message.
+Recovery passes over the record if the bytes behind it prove that the log continues, or if a queue entry's message ends
+behind it. Otherwise the record is the rest of an earlier log: behind the last message, a record with another place's
+offset is not a message.
 
 Source: RocketMQ 5.5.0 CommitLog#recoverNormally, #checkMessageAndReturnSize.
 """
@@ -27,9 +28,9 @@ class Misplaced:
     Parameters
     ----------
     config : MessageStoreConfig
-        ``check_crc_on_recover``, ``force_verify_prop_crc``: what else is asked of a record.
+        ``check_crc_on_recover``, ``force_verify_prop_crc``: further checks of a record.
     known_to : int
-        CommitLog offset up to which queues know messages.
+        CommitLog offset up to which queues have messages.
     """
 
     def __init__(self, config: MessageStoreConfig, known_to: int) -> None:
@@ -39,7 +40,7 @@ class Misplaced:
         self._known_to = known_to
 
     def end_of_run(self, source: WholeFile, file_from_offset: int, place: Place) -> int | None:
-        """Where the run ends that begins at a place, positions in the file; None where the log ends at the place.
+        """Return the end of the run that starts at a place, positions in the file; None if the log ends at the place.
 
         Raises
         ------
@@ -62,19 +63,19 @@ class Misplaced:
                 known = at
 
     def _passes(self, view: MessageView) -> bool:
-        """Return True if a record is all that Java asks of it."""
+        """Return True if a record passes Java's checks."""
         if self._check_prop_crc:
             return view.prop_crc_ok() is True
         return not self._check_crc or view.body_size == 0 or view.crc_ok()
 
     def _is_sound(self, view: MessageView, phy_offset: int) -> bool:
-        """Return True if a record that passes is all that this store asks of it."""
+        """Return True if a record that passes Java's checks passes this store's too."""
         placed = not self._check_place or view.phy_offset == phy_offset
         return placed and (not self._check_crc or view.crc_ok())
 
 
 def _view_at(window: LogWindow, pos: int) -> tuple[MessageView | None, Place | None]:
-    """The record at a position by its lengths alone, or what lies there."""
+    """Return the record at a position, checked by its lengths alone, or the place without a record."""
     views = ViewScan(batch_views=1)
     while True:
         place = window.feed(views.feed, pos, check_place=False, check_crc=False)

@@ -1,4 +1,4 @@
-"""Plan of a recovery, made by reading only; if there are no queues, they can be built on the way.
+"""Plan of a recovery, made by reading only; missing queues can be built during the scan.
 
 Source: RocketMQ 5.5.0 DefaultMessageStore#recover, CommitLog#recoverNormally, #recoverAbnormally.
 """
@@ -45,34 +45,35 @@ class RecoveryPlan:
     Attributes
     ----------
     clean_exit : bool
-        There was no abort file: the normal recovery, else the abnormal one.
+        True if the store had no abort file: the normal recovery, otherwise the abnormal one.
     distrust : str
-        Why a store without an abort file is compared as after a crash; empty when it is not.
+        Reason to compare a store without an abort file as after a crash; empty if it is not.
     start : Start or None
-        The file to begin with; None when the log has no files.
+        The file to start with; None if the log has no files.
     scan : ScannedLog or None
     min_phy_offset, end_phy_offset : int
-        Where the log begins and will end; -1 and 0 without files.
+        Start and future end of the log; -1 and 0 without files.
     confirm_phy_offset : int
         Start of the last sound record.
     dispatch_from : int
-        Greatest end of a message that has a queue entry; -1 without any.
+        Greatest end of a message with a queue entry; -1 without entries.
     findings : QueueFindings
-        What was compared with the queues, and which entries are missing or wrong.
+        The part of the log compared with the queues, and the missing or wrong entries.
     queues_by_dispatch : bool
-        There is no queue at all, and the log has each one's records in order from the first one on: dispatch makes them.
+        True if no queue exists, and the log has each queue's records in order from its first one: dispatch makes the
+        queues.
     cut : LogCut
     truncated_queues : tuple of (str, int)
         Queues with entries behind the end.
     destroys_queues : bool
-        There is no CommitLog file, and the configuration says to go on without.
+        True if no CommitLog file exists, and the configuration lets the store continue without.
     warnings : tuple of str
     seconds : float
-        What finding all this took.
+        Time spent on the plan.
     aside : InNoQueue
-        Messages that will be in no queue; empty unless the caller asked for it.
+        Messages that no queue will hold; empty unless the caller asked for them.
     is_closed_end : bool
-        The store was cleanly closed with the log's end there, and no record begins behind it.
+        True if the store was cleanly closed with this end of the log, and no record starts behind it.
     """
 
     clean_exit: bool
@@ -95,7 +96,7 @@ class RecoveryPlan:
 
     @property
     def cut_bytes(self) -> int:
-        """Bytes of the log that are cut."""
+        """Bytes of the log to cut."""
         return self.cut.cut_bytes
 
     @property
@@ -105,7 +106,7 @@ class RecoveryPlan:
 
     @property
     def cuts_stale_bytes(self) -> bool:
-        """True if only bytes are cut that are no record behind a cleanly closed log, as writeWithoutMmap leaves them."""
+        """True if the cut bytes are not records and lie behind a cleanly closed log: writeWithoutMmap leaves them."""
         return self.is_closed_end and self.cut_bytes > 0 and not self.cut.later
 
     @property
@@ -127,7 +128,7 @@ class RecoveryPlan:
         return self.drops_something or bool(self.findings.misnamed or self.findings.damage)
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes as plain JSON values."""
+        """Return the attributes as plain JSON values."""
         plain = asdict(replace(self, findings=QueueFindings()))
         del plain["findings"], plain["aside"]
         plain |= in_no_queue_fields(self.aside)
@@ -148,7 +149,7 @@ def plan_recovery(
     foresee: bool = False,
     ends_at: int | None = None,
 ) -> RecoveryPlan:
-    """Find where the log ends and what has to be done; nothing is mapped, and nothing written but by `maker`.
+    """Find the end of the log and the work to do; map no file, and write only through `maker`.
 
     Parameters
     ----------
@@ -158,25 +159,25 @@ def plan_recovery(
         Loaded and recovered.
     checkpoint : StoreCheckpoint
     clean_exit : bool
-        There is no abort file.
+        True if the store has no abort file.
     compared_bytes : int, optional
-        Bytes of the log that are compared with the queues; ``recover_check_bytes`` when None.
+        Bytes of the log to compare with the queues; None: ``recover_check_bytes``.
     progress : callable, optional
         Called with (bytes done, bytes at most).
     maker : QueueMaker, optional
-        Makes the queues on the way, where there are none and dispatch can make them.
+        Makes missing queues during the scan, if dispatch can make them.
     foresee : bool
-        Find the messages that will be in no queue, for which files with entries that differ are read once more.
+        Find the messages that no queue will hold; files with entries that differ are read again for this.
     ends_at : int, optional
-        CommitLog offset at which the log is to end, behind a record: what lies behind is cut, sound or not. `clean_exit` must be
-        false.
+        CommitLog offset at which the log shall end, behind a record: all bytes behind it are cut, sound or not.
+        `clean_exit` must be false.
 
     Raises
     ------
     ValueError
         No record ends at `ends_at`.
     CommitLogMissingError
-        There are queues with messages and no CommitLog file at all.
+        Queues have messages, but the CommitLog has no file.
     OSError
         A file cannot be read.
     """
@@ -260,9 +261,9 @@ def refuse_missing_end(
     checkpoint: StoreCheckpoint,
     config: MessageStoreConfig,
 ) -> None:
-    """Refuse a log that a clean exit left longer: whole files are missing at its end, and new messages would take their offsets.
+    """Refuse a log that was longer at its clean exit: new messages would get the offsets of files missing at its end.
 
-    One entry, or the checkpoint, may lead behind the last file because it is damaged: two witnesses are wanted.
+    A single entry, or the checkpoint, may lead behind the last file because of damage: two witnesses are required.
 
     Parameters
     ----------
@@ -277,7 +278,7 @@ def refuse_missing_end(
     Raises
     ------
     CommitLogMissingError
-        A directory of the log is missing, or was not given.
+        A directory of the log is missing, or not configured.
     """
     if not len(commitlog.files) or config.recover_without_commit_log:
         return
@@ -302,7 +303,7 @@ def heal_by_plan(
     *,
     plans: bool = False,
 ) -> heal.HealResult:
-    """Write the entries that a comparison found missing or wrong, the newest file's first; with `plans` nothing is written."""
+    """Write the entries that a comparison found missing or wrong, newest file first; with `plans` write nothing."""
 
     def end_of(place: QueueKey) -> int | None:
         end = findings.end_of(place)
@@ -328,7 +329,7 @@ def heal_by_plan(
 
 
 def _before(files: Sequence[MappedFile], ends_at: int | None) -> Sequence[MappedFile]:
-    """Return the files with bytes before the end that the caller gives the log."""
+    """Return the files with bytes before the end that the caller set for the log."""
     if ends_at is None:
         return files
     found = [file for file in files if file.file_from_offset < ends_at]
@@ -351,7 +352,7 @@ def _scan(
     known_to: int,
     ends_at: int | None,
 ) -> ScannedLog:
-    """Scan the log from a file on, with each batch for `check`, and what is passed over."""
+    """Scan the log from a file on, and pass each batch and each skipped range to `check`."""
     rows = ColumnScan(
         RecordCompare.columns,
         delay_levels=commitlog.delay_levels,
@@ -410,10 +411,10 @@ def _plan_without_log(
 def _behind_the_log(
     cut: LogCut, dispatch_from: int, checkpoint: StoreCheckpoint, end_phy_offset: int
 ) -> str:
-    """Why a store was not left by a clean exit although there is no abort file: something knows more than the log has.
+    """Return why a store without an abort file was not cleanly closed: bytes, entries or checkpoint behind the log.
 
-    The queues of such a store end earlier than they did, in files that the open of a closed store takes by their first and last
-    entries. What it passes over there, the next open would find.
+    Queues of such a store end earlier than before, in files that the open of a closed store checks only by their first
+    and last entries. Entries that this open misses there would differ at the next one.
     """
     if cut.cut_bytes:
         return f"{cut.cut_bytes} bytes are behind the end of the log"
@@ -426,7 +427,7 @@ def _behind_the_log(
 
 
 def _queues_behind(queues: ConsumeQueues, end_offset: int) -> tuple[tuple[str, int], ...]:
-    """Queues that know messages behind the end of the log."""
+    """Return the queues that have messages behind the end of the log."""
     if queues.max_phy_offset <= end_offset:
         return ()
     found = ((place, queues.find(*place)) for place in queues.queues())
@@ -438,7 +439,7 @@ def _queues_behind(queues: ConsumeQueues, end_offset: int) -> tuple[tuple[str, i
 def missing_files(files: Sequence[MappedFile], file_size: int) -> list[str]:
     """Return the files that are missing between the first and the last one.
 
-    As in Java the log goes on behind them with its offsets unchanged; what they held cannot be read.
+    As in Java the log continues behind them with unchanged offsets; their messages cannot be read.
     """
     found = []
     for one, other in pairwise(files):

@@ -1,4 +1,4 @@
-"""Predicts what opening a store would change, without its lock and by reading only."""
+"""Preview of the changes that an open would make to a store, without its lock and by reading only."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def preview_recovery(
 ) -> tuple[RecoveryPlan, IndexReport]:
     """Plan the recovery of a store without its lock, only by reading.
 
-    While another process writes the store, the plan is that of a moment: what an open would do after a kill at that moment.
+    While another process writes the store, the plan holds for one moment: an open after a kill at that moment.
 
     Returns
     -------
     (RecoveryPlan, IndexReport)
-        What would be done to log and queues, and to the index.
+        Plan for log and queues, and report about the index.
 
     Raises
     ------
     StoreFormatError
-        Files of another size than configured. StoreKindError: an open refuses the store.
+        The files' sizes differ from the configured size. StoreKindError: an open refuses the store.
     CommitLogMissingError
-        There are queues with messages and no CommitLog file at all; or as `refuse_missing_end`.
+        Queues have messages, but the CommitLog has no file; or as `refuse_missing_end`.
     OSError
         A file cannot be read.
     """

@@ -1,7 +1,7 @@
-"""Where queues end by the records that a recovery compared.
+"""Ends of queues, from the records that a recovery compared.
 
-QUEUEOFFSET has no checksum. The last record of a queue says where the queue ends, so a bit that flipped there could ask for
-millions of entries: an end counts only where the log has room for the messages before it.
+QUEUEOFFSET has no checksum. The last record of a queue determines the queue's end, so a bit that flipped there could
+require millions of entries: an end counts only if the log has room for the messages before it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rmqcore.vocabulary.topics import QueueKey
 
 
 class QueueEnds:
-    """The ends of queues; `log_min` is where the log begins, and numbers leap by at most `most_places`, if they do."""
+    """The ends of queues; `log_min` is the log's start, and queue offsets leap by at most `most_places`."""
 
     def __init__(self, queues: ConsumeQueues, log_min: int, most_places: int) -> None:
         self.newest: dict[QueueKey, int] = {}
@@ -23,10 +23,10 @@ class QueueEnds:
         self._queues = queues
         self._log_min = log_min
         self._most_places = most_places
-        self._seen: dict[QueueKey, list[tuple[int, SeenQueue]]] = {}  # in the two newest files
+        self._seen: dict[QueueKey, list[tuple[int, SeenQueue]]] = {}  # of the two newest files
 
     def note(self, start: int, seen: SeenQueue) -> None:
-        """Note what the records of a file say of a queue."""
+        """Note a queue's numbers in the records of a file."""
         place = seen.topic, seen.queue_id
         found = self._seen.setdefault(place, [])
         found.append((start, seen))
@@ -39,7 +39,7 @@ class QueueEnds:
         return self.newest.keys()
 
     def end(self, place: QueueKey) -> int | None:
-        """The queue offset behind a queue's last record; None where only damaged numbers say it, and the queue's files know."""
+        """Return the queue offset behind a queue's last record; None: all numbers are damaged, its files decide."""
         queue = self._queues.find(*place)
         has_files = queue is not None and queue.last_file >= 0
         runs = [seen for _, seen in self._seen[place]]
@@ -69,10 +69,10 @@ class QueueEnds:
         return None
 
     def _said(self, seen: SeenQueue) -> Iterator[int]:
-        """The ends that records say, the most probable first.
+        """Yield the ends by the records, the most probable first.
 
-        A last record that alone goes back has a damaged number, unless the queue has its entry there, or has no file and begins
-        anew at 0.
+        A last record that alone goes back has a damaged number, unless the queue has its entry there, or has no file
+        and starts again at 0.
         """
         alone = seen.backs > 0 and seen.since == 1
         if alone and not self._is_there(seen):

@@ -1,12 +1,14 @@
-"""Which part of the log a recovery compares with the queues, and what it finds there; files are only read.
+"""Comparison of a recovery's part of the log with the queues, and its findings; files are only read.
 
-1. Every record that the recovery's scan goes over; after a clean exit those of the newest `CLEAN_BYTES`, and all of them where
-   these, or the signs of 3 and 4, show anything.
+A recovery compares:
+
+1. Every record of the recovery's scan; after a clean exit only those of the newest `CLEAN_BYTES`, but all of them if
+   these records or the signs of 3 and 4 show a fault.
 2. After an unclean exit, or where a queue has entries behind its last record, older files, newest first, until
    ``recover_check_bytes`` of log have been compared.
-3. Files in which messages lie whose entries the queues' own files show to be missing or wrong, however old (`QueueShape`).
-4. Where a sound queue may look the same (it begins behind offset 0, or ends where a file ends): files before or behind its
-   entries, until ``recover_check_bytes`` of log have been compared without finding anything.
+3. Files of any age with messages whose entries are missing or wrong by the queues' own files (`QueueShape`).
+4. If a sound queue may look the same (it starts behind offset 0, or ends where a file ends): files before or behind its
+   entries, until ``recover_check_bytes`` of log have been compared without a finding.
 """
 
 from __future__ import annotations
@@ -38,42 +40,43 @@ from rmqcore.engine.recovery.record_compare import Longs, RecordCompare, Unplace
 from rmqcore.vocabulary.topics import QueueKey
 
 MADE_QUEUES = 256
-"""So many queues are made at most while the scan goes over the log. Each batch costs a write for each of its queues: for many of
-them the log is read once more, in larger batches."""
+"""Most queues to make during the scan. Each batch costs a write for each of its queues: for more queues the log is read
+again, in larger batches."""
 
 CLEAN_BYTES = 16 << 20
-"""So much of the log is compared after a clean exit. All of the scan made the open of a closed store take 1.4 times as long."""
+"""Bytes of the log to compare after a clean exit. Comparing the whole scan made the open of a closed store 1.4 times as
+long."""
 
 
 @dataclass
 class QueueFindings:
-    """What a recovery found in comparing the log with the queues.
+    """Findings of a recovery's comparison of the log with the queues.
 
     Attributes
     ----------
     compared_records, compared_bytes : int
-        Records with an entry, and bytes of the log, of `files` CommitLog files.
+        Records with an entry, and bytes, of the compared part of the log.
     compared_from : int
-        From this CommitLog offset on everything was compared.
+        CommitLog offset from which all records were compared.
     differing_entries, refused_records : int
-        Entries that are missing or wrong; records that no queue takes.
+        Entries that are missing or wrong; records that no queue accepts.
     differing : dict
-        Start of a CommitLog file to how many entries of its messages are missing or wrong.
+        Start of a CommitLog file to the number of missing or wrong entries of its messages.
     ends : dict
-        Topic and queue id to the queue offset behind the last record, where the log was asked.
+        Topic and queue id to the queue offset behind the last record, for queues whose records were compared.
     file_ends : dict
-        The same by the files of those queues whose files show something missing or wrong.
+        The same by the queue's files, for queues whose files show missing or wrong entries.
     reasons : list of str
-        What the queues' files show.
+        Faults that the queues' files show.
     damage : list of PassedOver
-        Bytes without sound records: in files before the recovery's scan, and what that passed over.
+        Bytes without sound records: in files before the recovery's scan, and ranges that the scan passed over.
     distrust : str
-        Why a store without an abort file was compared as after a crash; empty when it was not.
+        Reason to compare a store without an abort file as after a crash; empty if it was not.
     misnamed : list of Misnamed
         Entries whose records name another place.
     keeps_misnamed : bool
-        All of them stay: the exit was clean, so that every record had its entry. After a crash the log is right, and entries at
-        the end of a queue go.
+        True if all of them stay: after a clean exit every record had its entry. After a crash the log decides, and
+        those at the end of a queue are removed.
     """
 
     compared_records: int = 0
@@ -93,11 +96,11 @@ class QueueFindings:
 
     @property
     def staying(self) -> list[Misnamed]:
-        """The misnamed entries that stay; their records get no second entry at the places that they name."""
+        """The misnamed entries that stay; no second entry is made at the places that their records name."""
         return [one for one in self.misnamed if self.keeps_misnamed or not one.at_the_end]
 
     def end_of(self, place: QueueKey) -> int | None:
-        """The queue offset before which a queue's entries are made right; None when nothing limits it."""
+        """Return the queue offset before which a queue's entries are healed; None: no limit."""
         end = self.ends.get(place)
         return self.file_ends.get(place) if end is None else end
 
@@ -119,7 +122,7 @@ class QueueFindings:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A part of the log in which a queue may have messages without entries; `sure`: it has."""
+    """A part of the log in which a queue may have messages without entries; `sure`: it does."""
 
     lower: int
     upper: int
@@ -135,13 +138,13 @@ class QueueCheck:
     queues : ConsumeQueues
     config : MessageStoreConfig
     most_bytes : int
-        Bytes of older files that are compared, as 2 and 4 above say.
+        Bytes of older files to compare, by 2 and 4 above.
     compare_from : int
-        The scan gives the records that start at this CommitLog offset or behind it, as if it began there.
+        CommitLog offset from which the scan passes records, as if it started there.
     none_held : bool
-        There is no queue.
+        True if the store has no queue.
     maker : QueueMaker, optional
-        Makes the queues of the records that are compared: there is no queue, and the scan begins where the log does.
+        Makes the queues of the compared records: no queue exists, and the scan starts at the log's start.
     """
 
     def __init__(
@@ -165,13 +168,13 @@ class QueueCheck:
         self._most_bytes = most_bytes
         self._compare_from = compare_from
         self._maker = maker
-        self._begin = -1  # where the first record lies that was compared
-        self._left_out: set[int] = set()  # starts of files, of which records were left out
+        self._begin = -1  # offset of the first record compared
+        self._left_out: set[int] = set()  # starts of files with records that were left out
         self._wanted_more = False
         self._compared: set[int] = set()  # starts of files
         places = config.consume_queue_file_size // CQ_STORE_UNIT_SIZE
         self._ends = QueueEnds(queues, self._starts[0] if self._starts else 0, places)
-        # By file: the lowest queue offset of each queue there, and where its record lies.
+        # For each file: the lowest queue offset of each queue there, and its record's offset.
         self._lows: dict[int, dict[QueueKey, tuple[int, int]]] = {}
         self._differing: set[QueueKey] = set()
         self._unplaced: list[Longs] = []  # CommitLog offsets of records
@@ -191,7 +194,7 @@ class QueueCheck:
         self._make(scan, batch, has_light=found.has_light)
 
     def _make(self, scan: ColumnScan, batch: Batch, *, has_light: bool) -> None:
-        """Write the entries of the records, if all queues can be made in the order of the log; else remove what was written."""
+        """Write the records' entries if all queues can be made in the order of the log; else remove those made."""
         if self._maker is None:
             return
         if has_light or len(self.records) > MADE_QUEUES or not self.is_in_order:
@@ -213,17 +216,17 @@ class QueueCheck:
     def finish(
         self, start_phy_offset: int, end_phy_offset: int, *, clean_exit: bool
     ) -> QueueFindings:
-        """Go on with older files.
+        """Compare older files and return the findings.
 
-        A queue that ends earlier than its files say ends in other files, and the next open reads these whole. So where one does,
-        this open reads what it reads after a crash, however the last exit was.
+        A queue that ends earlier than its files show ends in other files, and the next open reads these whole. So if a
+        queue does, this open reads as much as after a crash, even after a clean exit.
 
         Parameters
         ----------
         start_phy_offset, end_phy_offset : int
-            The recovery's scan.
+            Start and end of the recovery's scan.
         clean_exit : bool
-            There was no abort file, and nothing lies behind the end of the log.
+            True if the store had no abort file, and only zeros lie behind the end of the log.
         """
         self._end = end_phy_offset
         begin = start_phy_offset
@@ -269,7 +272,7 @@ class QueueCheck:
         )
 
     def _compare_older(self, scan_start: int, *, thorough: bool) -> None:
-        """Go over the files before the scan that are asked for, and find the ends of the queues."""
+        """Compare the required files before the scan, and find the ends of the queues."""
         if thorough:
             for start in [s for s in reversed(self._starts) if s < scan_start]:
                 if self.found.compared_bytes >= self._most_bytes:
@@ -310,7 +313,7 @@ class QueueCheck:
             ]
 
     def _is_claimed(self, place: QueueKey, queue_offset: int) -> bool:
-        """Whether a record names a place at which another one's entry lies: the queue's entries are not where they belong."""
+        """Return True if a record names a place that holds another record's entry: entries are not at their places."""
         return any(bool((held == queue_offset).any()) for held in self._claims.get(place, ()))
 
     def _note_unplaced(self, found: Unplaced) -> None:
@@ -322,7 +325,7 @@ class QueueCheck:
             self._claims.setdefault(place, []).append(held)
 
     def _keep_misnamed(self) -> None:
-        """Let each queue with such entries end behind them."""
+        """Keep misnamed entries: end each of their queues behind them."""
         self.found.keeps_misnamed = bool(self.found.misnamed)
         for one in self.found.misnamed:
             if not one.at_the_end:
@@ -331,7 +334,7 @@ class QueueCheck:
             self.found.ends[place] = max(self.found.ends.get(place, 0), one.queue_offset + 1)
 
     def _queue_behind_its_records(self) -> str:
-        """Name a queue that ends behind its last record with an entry that is none of its own, if there is one."""
+        """Describe a queue whose last entry lies behind its last record and leads to none of its own; else empty."""
         lost = LostBytes(self._starts, self._log.file_size, self.found.damage)
         misnamed = {(one.topic, one.queue_id) for one in self.found.misnamed if one.at_the_end}
         for place in (*self.found.ends, *self._unseen):
@@ -352,7 +355,7 @@ class QueueCheck:
     # ---- one older file -----------------------------------------------------------------------------
 
     def _compare_file(self, start: int) -> bool:
-        """Compare a file unless that was done; answer whether entries of its messages are missing or wrong."""
+        """Compare a file unless it was compared; return True if entries of its messages are missing or wrong."""
         if start in self._left_out:
             self._wanted_more = True
         if start in self._compared or start in self._left_out:
@@ -373,7 +376,7 @@ class QueueCheck:
         return result.differing_entries > 0
 
     def _note_seen(self, start: int, records: RecordCompare) -> None:
-        """Note the ends and beginnings of queues that have records in a file, or in the scan that began there."""
+        """Note ends and starts of the queues with records in a file, or in the scan that started there."""
         for seen in records.seen_by_number():
             if not seen.rows:
                 continue
@@ -382,7 +385,7 @@ class QueueCheck:
             self._lows.setdefault(start, {})[place] = seen.low, seen.low_phy
 
     def _contiguous_from(self, start: int) -> int:
-        """From where on all files were compared, up to a file that was."""
+        """Return the start of the unbroken run of compared files that ends with this file."""
         at = bisect_right(self._starts, start) - 1
         if self._starts[at] in self._left_out:
             return start
@@ -393,7 +396,7 @@ class QueueCheck:
     # ---- what the queues' files show ----------------------------------------------------------------
 
     def _files_between(self, begin: int, end: int) -> Iterable[int]:
-        """Starts of the files with bytes of a range of the log, newest first."""
+        """Return the starts of the files with bytes of a range of the log, newest first."""
         size = self._log.file_size
         return [s for s in reversed(self._starts) if s < end and s + size > begin]
 
@@ -411,7 +414,7 @@ class QueueCheck:
             self._compare_file(start)
 
     def _ask_behind_the_ends(self, suspects: list[tuple[QueueKey, int, list[Suspect]]]) -> None:
-        """Compare what lies behind the last entries of queues that may lack their newest files."""
+        """Compare the log behind the last entries of queues that may lack their newest files."""
         asked: set[int] = set()
         for place, end, found in suspects:
             for suspect in found:
@@ -424,7 +427,7 @@ class QueueCheck:
     def _ask_before_the_beginnings(
         self, suspects: list[tuple[QueueKey, int, list[Suspect]]]
     ) -> None:
-        """Compare what lies before the first entries of queues that may lack older ones."""
+        """Compare the log before the first entries of queues that may lack older files."""
         lacking = {
             place: Lacking(suspect.log_begin, suspect.log_end, sure=False)
             for place, _, found in suspects
@@ -434,7 +437,7 @@ class QueueCheck:
         if not lacking and not self._differing:
             return
         looked_at: dict[QueueKey, int] = {}
-        lows: dict[QueueKey, tuple[int, int]] = {}  # in the files from the newest to this one
+        lows: dict[QueueKey, tuple[int, int]] = {}  # of the files from the newest to this one
         fruitless = 0
         for start in reversed(self._starts):
             for place in self._differing | lacking.keys():
@@ -455,7 +458,7 @@ class QueueCheck:
             lows.update(self._lows.get(start, {}))
 
     def _lacks(self, place: QueueKey, low: int, phy_offset: int) -> Lacking:
-        """Where the messages of a queue lie that come before its queue offset `low`, which have no entries."""
+        """Return the part of the log with a queue's messages before its queue offset `low`, which have no entries."""
         queue = self._queues.find(*place)
         if queue is not None and 0 < queue.max_offset < low and queue.max_phy_offset < phy_offset:
             return Lacking(queue.max_phy_offset, phy_offset, sure=True)

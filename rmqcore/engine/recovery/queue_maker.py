@@ -1,7 +1,7 @@
-"""All queues of a store that has none, made while recovery's scan goes over the log: the log is read once less.
+"""All queues of a store without queues, made during recovery's scan, which saves a second pass over the log.
 
-They are the queues that dispatch would make, one batch after the other, so a kill in the middle leaves what it leaves of a
-dispatch. Where the log turns out to be one that dispatch cannot make them from, they are taken away again.
+Batch by batch they become the queues that dispatch would make, so a kill leaves the same state as a kill of a dispatch.
+If the scan shows that dispatch cannot make queues from this log, they are deleted again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 
 MAKING_ROWS = 32768
-"""Records of a batch: each costs a write for each of its queues, and all of it should stay in a core's cache."""
+"""Records of a batch: a batch costs a write for each of its queues, and should stay in a core's cache."""
 
 
 class QueueMaker:
@@ -20,7 +20,7 @@ class QueueMaker:
     Attributes
     ----------
     made : bool
-        Queues have all records that were taken.
+        True if the queues have all records passed to `take`.
     """
 
     def __init__(self, queues: ConsumeQueues) -> None:
@@ -39,7 +39,7 @@ class QueueMaker:
         self.made = True
 
     def stop(self) -> None:
-        """Delete what was made; later batches are ignored.
+        """Delete the queues made, and ignore later batches.
 
         Raises
         ------

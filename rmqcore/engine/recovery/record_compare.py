@@ -1,6 +1,6 @@
-"""Records that a scan goes over, compared with the queue entries that belong to them.
+"""Records of a scan, compared with their queue entries.
 
-A record with a queue entry has it at queue offset QUEUEOFFSET of its queue, and those that go to light queues have further ones.
+A record's entry lies at queue offset QUEUEOFFSET of its queue; a record of light queues has further entries.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Records with a queue, by columns: sorting packed rows takes NumPy ten times as long.
+    """Records with a queue, by columns: NumPy sorts packed rows ten times slower.
 
     Attributes
     ----------
     number : array of int32
-        Of the record's queue.
+        Number of the record's queue.
     flags : array of uint8
-        What the comparison found.
+        Findings of the comparison.
     queue_offset : array of int64
     phy_offset, msg_size, tags_code : arrays
-        The entry that the record asks for.
+        The entry that the record requires.
     """
 
     number: Numbers
@@ -78,14 +78,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class BatchFindings:
-    """What the comparison of one batch found; the arrays are those of the batch and hold while it does.
+    """Findings of one batch; the arrays belong to the batch and are valid as long as it is.
 
     Attributes
     ----------
     differing : int
-        Rows whose place holds something else.
+        Rows whose place holds another entry, or none.
     refused : int
-        Rows that no queue takes.
+        Rows that no queue accepts.
     count : int
         Rows with a queue.
     """
@@ -100,7 +100,7 @@ class BatchFindings:
 
     @property
     def has_light(self) -> bool:
-        """True if there are rows of light queues, which the batch does not have."""
+        """True if rows of light queues exist, which are not in the batch."""
         return len(self._flags) > len(self._batch)
 
     def differing_numbers(self) -> list[int]:
@@ -110,7 +110,7 @@ class BatchFindings:
         return distinct(self._numbers[(self._flags & queue_compare.DIFFERS) != 0])
 
     def unplaced(self) -> npt.NDArray[np.bool_]:
-        """Return which of the batch's records have no entry at the places they name, where no other record has one either."""
+        """Return a mask of the batch's records without an entry whose places, if they name one, are free."""
         flags = self._flags[: len(self._batch)]
         found: npt.NDArray[np.bool_] = (
             flags & (queue_compare.DIFFERS | queue_compare.REFUSED)
@@ -119,7 +119,7 @@ class BatchFindings:
         return found
 
     def claims(self) -> Iterator[tuple[int, Longs]]:
-        """Return queue offsets at which another record's entry lies, for each number of a queue."""
+        """Yield for each queue number the queue offsets at which another record's entry lies."""
         flags = self._flags[: len(self._batch)]
         at = np.flatnonzero((flags & queue_compare.HELD) != 0)
         numbers = self._numbers[at]
@@ -157,7 +157,7 @@ class Unplaced:
     Attributes
     ----------
     phy_offsets : array of int64
-        Of those whose places are free, and of those that have an entry although they belong to no queue.
+        CommitLog offsets of records whose places are free, and of records with an entry but without a queue.
     claims : dict
         Topic and queue id to queue offsets that records name, and at which the entry of another record lies.
     """
@@ -167,7 +167,7 @@ class Unplaced:
 
 
 def distinct(numbers: Numbers) -> list[int]:
-    """Return the distinct numbers, ascending; none is negative."""
+    """Return the distinct numbers, ascending; no number may be negative."""
     return [int(number) for number in np.flatnonzero(np.bincount(numbers))]
 
 
@@ -181,7 +181,7 @@ class LightRows:
         self.entries: list[tuple[int, int, int]] = []
 
     def add(self, entry: Entry) -> None:
-        """Note one."""
+        """Note an entry."""
         topic, queue_id, phy_offset, msg_size, tags_code, queue_offset = entry
         self.topics.append(topic)
         self.queue_ids.append(queue_id)
@@ -190,7 +190,7 @@ class LightRows:
 
 
 class RecordCompare:
-    """Compares what a scan gathers; files are only read.
+    """Compares the records that a scan gathers with their entries; files are only read.
 
     Parameters
     ----------
@@ -198,9 +198,9 @@ class RecordCompare:
     config : MessageStoreConfig
         Light queues are compared with ``enable_multi_dispatch``.
     delay_levels : DelayLevels
-        What the tags codes of delayed messages are computed from.
+        Delays from which the tags codes of delayed messages are computed.
     none_held : bool
-        No queue has a file: all entries are missing, and nothing is read to see that.
+        True if no queue has a file: all entries are missing, and no file is read.
     """
 
     columns = QUEUE_COLUMNS
@@ -220,13 +220,13 @@ class RecordCompare:
         self._multi = MultiDispatch(config, delay_levels)
 
     def watch(self, buf: Any, begin: int, end: int) -> None:
-        """Look at the records of ``buf[begin:end]``, which follow each other and belong to the batch that is compared next."""
+        """Note light queues in the records of ``buf[begin:end]``, consecutive records of the batch compared next."""
         if self._multi.enabled and begin < end:
             for entry in self._multi.entries(buf, begin, end, 0):
                 self._light.add(entry)
 
     def compare(self, scan: ColumnScan, batch: Batch) -> BatchFindings:
-        """Compare the records of a batch, which follow those of the batch before unless `restart` was called."""
+        """Compare the records of a batch, which must follow the previous batch's unless `restart` was called."""
         light = self._light
         if light.topics and not set(light.topics).isdisjoint(scan.topics()):
             found, flags, numbers = self._in_order(scan, batch, light)
@@ -264,7 +264,7 @@ class RecordCompare:
     def _in_order(
         self, scan: ColumnScan, batch: Batch, light: LightRows
     ) -> tuple[int, npt.NDArray[np.uint8], Numbers]:
-        """Compare a batch of which a queue may be light and ordinary at once: its rows come in the order of the log."""
+        """Compare a batch in the order of the log, because one of its queues may be light and ordinary."""
         own = np.flatnonzero(has_queue_entry(np.frombuffer(batch.buffer("sys_flag"), np.int32)))
         entries = np.empty(len(own) + len(light.topics), CQ_DTYPE)
         for name, kind in (
@@ -295,7 +295,7 @@ class RecordCompare:
     def _pass_over_other_levels(
         self, batch: Batch, flags: npt.NDArray[np.uint8], numbers: Numbers
     ) -> None:
-        """Believe deliver times that some level makes: messageDelayLevel may have been another when the messages were put."""
+        """Accept deliver times of any level: messageDelayLevel may have been different when the messages were put."""
         count = len(batch)  # light queues have no delayed messages
         at = np.flatnonzero((flags[:count] & queue_compare.TAGS) != 0)
         for number in distinct(numbers[at]):
@@ -310,7 +310,7 @@ class RecordCompare:
             flags[rows[both]] &= np.uint8(~(queue_compare.DIFFERS | queue_compare.TAGS) & 0xFF)
 
     def _tags_codes(self, place: QueueKey, queue_offsets: Longs) -> Longs:
-        """What a queue's files hold at places."""
+        """Return the tags codes in a queue's files at places."""
         runs = np.split(queue_offsets, np.flatnonzero(np.diff(queue_offsets) != 1) + 1)
         read = self._queues.read_places
         return np.concatenate(
@@ -318,7 +318,7 @@ class RecordCompare:
         )
 
     def unplaced(self, scan: ColumnScan, batch: Batch, found: BatchFindings) -> Unplaced:
-        """Return the records of a batch that an entry of another place may lead to."""
+        """Return the records of a batch to which an entry of another place may lead."""
         served = has_queue_entry(np.frombuffer(batch.buffer("sys_flag"), np.int32))
         odd = found.unplaced()
         phy_offsets = np.frombuffer(batch.buffer("phy_offset"), np.int64)
@@ -345,18 +345,18 @@ class RecordCompare:
         return int(entry["msg_size"]) > 0 and int(entry["phy_offset"]) == phy_offset
 
     def restart(self) -> None:
-        """Expect the next records elsewhere in the log."""
+        """Expect the next records at another place of the log."""
         self._native.restart()
 
     def __len__(self) -> int:
         return len(self._native)
 
     def place(self, number: int) -> QueueKey:
-        """The queue of a number."""
+        """Return the queue of a number."""
         seen = self._native.seen(number)
         return seen.topic, seen.queue_id
 
     def seen_by_number(self) -> Iterator[SeenQueue]:
-        """What the records since the last `restart` said of each queue; `rows` is 0 for those without."""
+        """Yield each queue's numbers in the records since the last `restart`; `rows` is 0 without records."""
         for number in range(len(self._native)):
             yield self._native.seen(number)

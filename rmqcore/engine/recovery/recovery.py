@@ -1,21 +1,22 @@
-"""Recovery: a store's log, queues and checkpoint brought to one consistent state when it is opened.
+"""Recovery: brings a store's log, queues and checkpoint to one consistent state when the store is opened.
 
-`plan_recovery` (plan.py) finds by reading what has to be done; `apply_recovery` does it, in this order:
+`plan_recovery` (plan.py) finds the work to do by reading; `apply_recovery` does it, in this order:
 
-1. Records whose queue entries are missing or wrong get them, each at the place that its QUEUEOFFSET names (`heal`). Java
-   appends the records from some file on to the ends of their queues: behind missing entries that is a wrong place.
-2. Each queue ends behind its last record: entries behind it are taken away, and what lies behind the ends is zeroed. Places
-   before it for which the log has no record get fillers. Where there is no queue at all, and the log has each one's records in
-   order from the first one on, they are made while the log is scanned (`QueueMaker`) or by dispatch, instead of 1 and 2.
+1. Missing or wrong queue entries are written, each at the place that its record's QUEUEOFFSET names (`heal`). Java
+   appends the records from some file on to the ends of their queues: behind missing entries that is the wrong place.
+2. Each queue ends behind its last record: entries behind it are removed, and the bytes behind the ends are zeroed.
+   Places before it for which the log has no record get fillers. If no queue exists, and the log has each queue's
+   records in order from its first one, the queues are made during the scan (`QueueMaker`) or by dispatch, instead of 1
+   and 2.
 3. Log and queues are synced.
-4. The checkpoint is set to how much is on disk now, and synced.
-5. Bytes behind the end of the log are copied or moved to ``cut/``; then the tail of the last file is overwritten with zeros,
-   and later files are deleted.
+4. The checkpoint is set to the offsets and times that are on disk now, and synced.
+5. Bytes behind the end of the log are copied or moved to ``cut/``; then the tail of the last file is overwritten with
+   zeros, and later files are deleted.
 6. In memory: the minimum offset of each queue, and the queue offset of its next message.
 
-After a kill between any two of these, the next open comes to the same end: records that were sound stay sound; entries that
-are right are not written again; the checkpoint names the last sound record, so the scan begins in no file behind it; and step 5
-goes on where it ended.
+After a kill between any two of these, the next open reaches the same state: sound records stay sound; correct entries
+are not written again; the checkpoint names the last sound record, so the scan does not start in a file behind it; and
+step 5 continues where it stopped.
 
 Source: RocketMQ 5.5.0 DefaultMessageStore#recover, CommitLog#recoverNormally, #recoverAbnormally,
 ConsumeQueueStore#recoverOffsetTable.
@@ -80,21 +81,21 @@ def recover(
     queues : ConsumeQueues
         Loaded and recovered.
     clean_exit : bool
-        There was no abort file.
+        True if the store had no abort file.
     compared_bytes : int, optional
         As for `plan_recovery`.
     approve : callable, optional
-        Called with the plan, which names the messages that will be in no queue. What it raises ends the recovery before anything
-        is changed.
+        Called with the plan, which names the messages that no queue will hold. An exception that it raises ends the
+        recovery before the first change.
     ends_at : int, optional
         As for `plan_recovery`.
 
     Raises
     ------
     CommitLogMissingError
-        There are queues with messages and no CommitLog file at all.
+        Queues have messages, but the CommitLog has no file.
     OSError
-        A file cannot be read or written; the next open goes on where this one ended.
+        A file cannot be read or written; the next open continues where this one stopped.
     """
     maker = QueueMaker(queues)
     plan = plan_recovery(
@@ -124,7 +125,7 @@ def apply_recovery(
     *,
     made: bool = False,
 ) -> RecoveryReport:
-    """Do what a plan says, in the order that the module's docstring gives with what a crash leaves.
+    """Carry out a plan, in the order of the module's docstring, which also names the state after a crash.
 
     `made`: the queues were made while the log was scanned.
     """
@@ -168,7 +169,7 @@ def _dispatch(
     *,
     made: bool,
 ) -> heal.HealResult:
-    """Make all queues from the log, in half of the time that healing takes (a tenth where there are thousands)."""
+    """Make all queues from the log, in half of the time that healing takes (a tenth with thousands of queues)."""
     if not made:
         _dispatch_log(Dispatcher(commitlog, queues, None, config), commitlog, plan.end_phy_offset)
     result = heal.HealResult()
@@ -196,9 +197,9 @@ def _settle(
     commitlog: CommitLog,
     queues: ConsumeQueues,
 ) -> tuple[int, int]:
-    """Let the queues end where the log says; answer how many entries were taken away and how many fillers written.
+    """End the queues where the log ends them; return the numbers of entries removed and of fillers written.
 
-    An entry whose record is lost stays, as in Java: its queue offset was given away and must not be given to another message.
+    An entry whose record is lost stays, as in Java: its queue offset is used, and must not go to another message.
     """
     found, log_end = plan.findings, plan.end_phy_offset
     starts = [file.file_from_offset for file in commitlog.files.files]
@@ -231,7 +232,7 @@ def _sync(
 
 
 def _set_checkpoint(plan: RecoveryPlan, checkpoint: CheckpointFile) -> None:
-    """Let the checkpoint say how much is on disk now: never more, even when it said more before."""
+    """Set the checkpoint to the state on disk: never to more, even if it named more before."""
     before = checkpoint.values
     values = {
         "confirm_phy_offset": plan.confirm_phy_offset,
@@ -252,7 +253,7 @@ def _set_checkpoint(plan: RecoveryPlan, checkpoint: CheckpointFile) -> None:
 def _drop_files(
     paths: StorePaths, config: MessageStoreConfig, commitlog: CommitLog, plan: RecoveryPlan
 ) -> None:
-    """Forget the files behind the end of the log, and delete a last file of no bytes, as Java does."""
+    """Forget the files behind the end of the log, and delete an empty last file, as Java does."""
     gone = {*plan.cut.unused, *(part.path for part in plan.cut.later)}
     commitlog.files.replace(file for file in commitlog.files.files if file.path not in gone)
     for path in find_mapped_files(paths.commitlogs, config.mapped_file_size_commit_log)[1]:

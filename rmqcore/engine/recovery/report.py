@@ -21,56 +21,57 @@ class RecoveryReport(Report):
     Attributes
     ----------
     clean_exit : bool
-        There was no abort file.
+        True if the store had no abort file.
     distrust : str
-        Why a store without an abort file was compared as after a crash; empty when it was not.
+        Reason to compare a store without an abort file as after a crash; empty if it was not.
     start_phy_offset : int
-        Where reading began, the start of a file.
+        CommitLog offset at which reading started, the start of a file.
     start_reason : str
     scanned_records, scanned_bytes : int
     stop_reason : str
-        What was at the end of the log: why nothing behind it is believed.
+        Bytes found at the end of the log: why the log ends there.
     min_phy_offset, end_phy_offset, confirm_phy_offset : int
-        Of the log; the last is the start of its last record.
+        Start, end and last record's start of the log.
     cut_bytes : int
-        Bytes behind the end, up to the last in each file that was not zero; 0 when nothing was cut.
+        Bytes cut behind the end, up to the last byte in each file that was not zero.
     cut_path : str or None
-        The folder in which they are now.
+        Folder that holds them.
     cut_files : tuple of str
     removed_files : tuple of str
-        Files that had been made ahead and held nothing.
+        Empty files that had been made ahead.
     compared_records, compared_bytes : int
-        Records that were compared with their queue entries (those in light queues count too), and how much of the log that was.
+        Records compared with their queue entries (those in light queues count too), and their bytes of log.
     compared_from : int
-        From this CommitLog offset on everything was compared.
+        CommitLog offset from which all records were compared.
     differing_entries, healed_entries : int
-        Queue entries that were missing or wrong, and how many were made right. Fewer, where another record has the same place.
+        Queue entries that were missing or wrong, and those written. Fewer are written if another record has the same
+        place.
     healed_queues : tuple of (str, int, int)
-        Topic, queue id and number of entries of the queues that were made right.
+        Topic, queue id and number of written entries of the healed queues.
     queues_by_dispatch : bool
-        There was no queue, and dispatch made all of them from the whole log.
+        True if no queue existed, and dispatch made all queues from the whole log.
     heal_reasons : tuple of str
-        What the queues' own files showed to be missing or wrong.
+        Missing or wrong entries that the queues' own files showed.
     filled_entries : int
         Fillers written to places for which the log has no record.
     refused_records : int
-        Records that no queue takes: their queue offset is damaged.
+        Records with a damaged queue offset, which no queue accepts.
     passed_over : tuple of (int, int)
         Parts of the log before the scan without sound records.
     truncated_entries : int
-        Queue entries behind the last record of their queue, taken away.
+        Queue entries behind the last record of their queue, which were removed.
     queues : int
     warnings : tuple of str
     plan_seconds, apply_seconds : float
     aside : InNoQueue
-        Messages that are in no queue, because another record has the place that they name (``set_aside`` in JSON).
+        Messages that no queue holds, because another record has the place that they name (``set_aside`` in JSON).
     misnamed : tuple of Misnamed
         Entries whose records name another place, because their topic, queue id or queue offset is damaged.
     keeps_misnamed : bool
-        All of them stay; else, after a crash, those at the end of a queue were taken away, and their records have entries at the
-        places that they name.
+        True if all of them stay; otherwise, after a crash, those at the end of a queue were removed, and their records
+        have entries at the places that they name.
     index : IndexReport
-        What was found in ``index/``, and what is indexed again.
+        Findings in ``index/``, and the messages to index again.
     """
 
     clean_exit: bool
@@ -110,13 +111,13 @@ class RecoveryReport(Report):
 
     @property
     def exit_code(self) -> int:
-        """2 if messages are missing, damaged, in no queue or name another one, or queue entries were taken away, else 0."""
+        """2 if messages are missing, damaged, in no queue or name another one, or if entries were removed; otherwise 0."""
         taken = self.aside.count or self.truncated_entries
         lost = self.warnings or self.misnamed or self.passed_over
         return DAMAGED if taken or lost else OK
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes as plain JSON values."""
+        """Return the attributes as plain JSON values."""
         plain = asdict(self)
         del plain["aside"]
         return {**plain, **in_no_queue_fields(self.aside)}
@@ -162,7 +163,7 @@ def report_of(
     queues: int,
     apply_seconds: float,
 ) -> RecoveryReport:
-    """Put a plan and what came of it together."""
+    """Return the report of a plan and its results."""
     scan, found = plan.scan, plan.findings
     return RecoveryReport(
         clean_exit=plan.clean_exit,

@@ -1,7 +1,7 @@
 """The scan of a recovery: records in order from a file's start to the end of the log.
 
-A place that holds no sound record ends the log, with two exceptions, which are passed over: records whose only fault is a field
-that Java's recovery does not ask for (`misplaced.py`), and damage in files before the one with which Java begins.
+A place without a sound record ends the log, with two exceptions, which are passed over: records whose only fault is in
+a field that Java's recovery does not check (`misplaced.py`), and damage in files before Java's first file.
 
 Source: RocketMQ 5.5.0 CommitLog#recoverNormally, #recoverAbnormally, #checkMessageAndReturnSize.
 """
@@ -29,24 +29,24 @@ BATCH_BYTES = 64 << 20
 COUNTED = "msg_size", "store_timestamp_ms"
 LEAST_ROWS, MOST_ROWS, ROWS_A_QUEUE = 8192, 65536, 64
 WINDOW = 512 * 1024
-"""The window and a batch of few rows stay in a core's cache until the batch was compared with the queues."""
+"""Bytes of a window: with a batch of few rows it stays in a core's cache until the batch is compared."""
 
 NOTHING_MORE, BLANK_LAST, BAD_RECORD, CALLER = "nothing more", "blank", "record", "caller"
-"""Why a scan ends: nothing was written there; a BLANK ends the last file; the bytes there are no sound record; the caller of the
-open ends the log there."""
+"""Reasons for the end of a scan: only zeros follow; a BLANK ends the last file; the bytes are not a sound record; the
+caller of the open ends the log there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanStop:
-    """Where a scan ended and why.
+    """End of a scan, and its reason.
 
     Attributes
     ----------
     reason : str
-        ``nothing more``, ``blank`` (a BLANK ends the last file), ``record`` (no sound record) or ``caller`` (`ends_at` of a
-        `RecoverMode`).
+        ``nothing more``, ``blank`` (a BLANK ends the last file), ``record`` (no sound record) or ``caller`` (`ends_at`
+        of a `RecoverMode`).
     field, expected, found : object
-        What is wrong with the record there.
+        Fault of the record there.
     """
 
     path: str
@@ -57,7 +57,7 @@ class ScanStop:
     found: object = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes by name."""
+        """Return the attributes by name."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -77,9 +77,9 @@ class ScannedLog:
     Attributes
     ----------
     start_phy_offset, end_phy_offset : int
-        From the first file's start to behind the last sound record (before a BLANK that ends the last file).
+        Start of the first file, and end of the last sound record (before a BLANK that ends the last file).
     last_phy_offset, last_store_timestamp_ms : int
-        Start and store time of the last record; -1 without any.
+        Start and store time of the last record; -1 without records.
     records, record_bytes : int
     """
 
@@ -93,12 +93,12 @@ class ScannedLog:
 
 
 def batch_rows(queue_count: int) -> int:
-    """How many records are compared at once: each queue that a batch touches costs a read."""
+    """Return the number of records to compare in one batch: each queue that a batch touches costs a read."""
     return max(LEAST_ROWS, min(MOST_ROWS, ROWS_A_QUEUE * queue_count))
 
 
 class RecoveryScan:
-    """One scan with the checks that the configuration asks for.
+    """One scan with the configured checks.
 
     Parameters
     ----------
@@ -108,26 +108,27 @@ class RecoveryScan:
     config : MessageStoreConfig
         ``check_crc_on_recover``, ``force_verify_prop_crc``, ``check_commit_log_offset_on_recover``.
     rows : ColumnScan
-        Fills the batches; `COUNTED` are among their columns. Where it has a stop offset, the log ends there.
+        Fills the batches, with the columns `COUNTED` among others. If it has a stop offset, the log ends there.
     on_batch : callable
-        Called with the scan, each batch, and the CommitLog offset of its first record; the other records follow without a gap.
+        Called with the scan, each batch, and the CommitLog offset of its first record; the other records follow without
+        a gap.
     watch : callable, optional
         Called with ``(buf, begin, end)`` before the records of ``buf[begin:end]`` are in a batch.
     progress : callable, optional
         Called with (bytes done, bytes at most).
     batches_from : int
-        Records that start before this CommitLog offset are checked and counted alone: for `on_batch` and `watch` the scan begins
-        behind them. All columns of them cost four times as much.
+        Records that start before this CommitLog offset are only checked and counted: for `on_batch` and `watch` the
+        scan starts behind them. Reading all of their columns would cost four times as much.
     passed_over : callable, optional
         Called with each `PassedOver`, before the records behind it are in a batch.
     known_to : int
-        CommitLog offset up to which queues know messages: bytes before it are not the stale rest of an earlier log.
+        CommitLog offset up to which queues have messages: bytes before it are not the stale rest of an earlier log.
     ends_from : int
-        The log ends at this CommitLog offset or behind it; a file begins there. Damage before it is passed over.
+        CommitLog offset, the start of a file, at or behind which the log ends. Damage before it is passed over.
 
     Notes
     -----
-    A BLANK ends its file whatever its size says, as in Java, as long as that does not go past the file.
+    A BLANK ends its file for any size in it, as in Java, unless that size reaches past the file.
     """
 
     def __init__(
@@ -183,7 +184,7 @@ class RecoveryScan:
         )
 
     def _scan_file(self, file: MappedFile, *, last: bool) -> ScanStop:
-        """Scan one file; the answer has no reason when the next file goes on."""
+        """Scan one file; the returned reason is empty if the log continues in the next file."""
         with WholeFile(file.path, self._file_size) as source:
             window = source.window(
                 file.file_from_offset, room=WINDOW, check_place=self._check_place
@@ -221,14 +222,14 @@ class RecoveryScan:
     def _behind(
         self, source: WholeFile, window: LogWindow, file_from_offset: int, place: Place
     ) -> int | None:
-        """Where in the file the scan continues behind a place that holds no sound record; None where the log ends."""
+        """Return the position at which the scan continues behind a place without a sound record; None: the log ends."""
         if file_from_offset >= self._ends_from:
             return self._misplaced.end_of_run(source, file_from_offset, place)
         found, _ = window.next_proven(place.pos, after_zeros=place.code == places.ZERO)
         return self._file_size if found is None else found
 
     def _feed(self, buf: Any, length: int, pos: int, phy_offset: int, end_offset: int) -> Place:
-        """Scan a window from `pos` on with the checks that are asked for."""
+        """Scan a window from `pos` on with the configured checks."""
         bad: tuple[int, int, int] | None = None
         if self._check_prop_crc:
             _, _, first = places.prop_crc_failures(buf, pos, length, 1, required=True)
@@ -251,7 +252,7 @@ class RecoveryScan:
         return place
 
     def _take(self, begin: int, end: int) -> None:
-        """Call `on_batch` with what the scan gathered: the records of [begin, end)."""
+        """Call `on_batch` with the gathered records of [begin, end)."""
         rows = self._scan.pending_rows
         if rows == 0:
             return
@@ -267,5 +268,5 @@ class RecoveryScan:
 
 
 def _goes_past_file(blank: Place) -> bool:
-    """Return True if a BLANK's size is more than what is left of its file."""
+    """Return True if a BLANK's size exceeds the rest of its file."""
     return blank.code == places.BLANKSIZE and blank.found > blank.expected

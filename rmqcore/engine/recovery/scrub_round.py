@@ -1,4 +1,4 @@
-"""One walk over a store that is open: log, queues and index compared with each other, a piece at a time; nothing is written."""
+"""One pass over an open store: compares log, queues and index with each other, piece by piece, and only reads."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from rmqcore.vocabulary.sysflag import has_queue_entry
 from rmqcore.vocabulary.topics import SCHEDULE_TOPIC
 
 PIECE = 1 << 20
-"""Bytes of log that are looked at in one go."""
+"""Bytes of log to compare in one step."""
 
 RUN_GAP = 4096
-"""Entries of a queue are read in one go where their records name places not further apart."""
+"""Largest distance between the places of two records whose queue entries are read in one call."""
 
 Note = Callable[[str, int | None, str], None]
-"""Takes a path in the store, a CommitLog offset, and what is wrong there."""
+"""Receives a path in the store, a CommitLog offset, and the problem there."""
 
 
 def scrub_round(
@@ -48,32 +48,31 @@ def scrub_round(
     end_phy_offset: int,
     note: Note,
 ) -> Iterator[tuple[int, int]]:
-    """Walk over everything below a CommitLog offset once.
+    """Compare log, queues and index below a CommitLog offset once.
 
     Parameters
     ----------
     end_phy_offset : int
-        All records below are in queues and index.
+        CommitLog offset below which all records are in queues and index.
     note : callable
-        Told of each problem.
+        Called with each problem.
 
     Yields
     ------
     (int, int)
-        Bytes looked at since the last time, and the CommitLog offset that was reached.
+        Bytes read since the last time, and the CommitLog offset reached.
 
     Raises
     ------
     OSError
         A file cannot be read.
 
-    Notes
-    -----
-    Thread safety: one thread walks; puts, dispatch and queries may go on. Entries that are put meanwhile are not looked at.
+    Notes ----- Thread safety: one thread runs the pass, while puts, dispatch and queries continue. Entries put after
+    its start are not compared.
     """
     files = _as_they_are(index.files) if index.writing and places_proven(config) else []
     for number, file in enumerate(files):
-        # The newest file takes keys, which change its slots.
+        # Puts change the slots of the newest file.
         if number + 1 < len(files):
             for size in _check_chains(file, note):
                 yield size, log.min_offset
@@ -90,7 +89,7 @@ def scrub_round(
             if not feed.dispatch_once(last):
                 if last == end_phy_offset:
                     break
-                piece *= 2  # a record that is larger
+                piece *= 2  # a record is larger than the piece
                 continue
             piece = PIECE
             sums.walk(at, feed.index_from)
@@ -99,7 +98,7 @@ def scrub_round(
 
 
 def _as_they_are(files: Sequence[IndexFile]) -> list[IndexFile]:
-    """The files with their headers of this moment: what is put later is not looked at."""
+    """Return the files with copies of their current headers: later entries are not compared."""
     return [
         IndexFile(file.path, file.native.slot_count, file.native.capacity, file.native.header)
         for file in files
@@ -118,7 +117,7 @@ def _check_chains(file: IndexFile, note: Note) -> Iterator[int]:
 
 
 class _CrcWalk:
-    """Checks the CRC of bodies, which dispatch leaves out, and notes bytes that are no record."""
+    """Checks the CRC of bodies, which dispatch leaves out, and notes bytes that are not a record."""
 
     def __init__(self, look: LogLook, config: MessageStoreConfig, note: Note) -> None:
         self._look = look
@@ -126,7 +125,7 @@ class _CrcWalk:
         self._note = note
 
     def walk(self, begin: int, end: int) -> None:
-        """Walk over records from `begin`, the start of a record, to `end`, the end of one."""
+        """Check the records from `begin`, the start of a record, to `end`, the end of a record."""
         rows = ColumnScan(["phy_offset"])
         at = begin
         while at < end:
@@ -160,7 +159,7 @@ class _CrcWalk:
 
 
 class _Sink:
-    """Reads batches of the log and compares each record with its queue entry and its index entries."""
+    """Receives batches of the log and compares each record with its queue entry and its index entries."""
 
     def __init__(
         self,
@@ -241,7 +240,7 @@ class _Sink:
         column: dict[str, npt.NDArray[np.int64]],
         run: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """Return True if entries have their records' tags codes; deliver times may be those of another messageDelayLevel."""
+        """Return a mask of the entries that have their records' tags codes; deliver times of any level count too."""
         held, asked = found["tags_code"].astype(np.int64), column["tags_code"][run]
         same: npt.NDArray[np.bool_] = held == asked
         if topic == SCHEDULE_TOPIC:
@@ -251,7 +250,7 @@ class _Sink:
         return same
 
     def _is_later_life(self, queue: ConsumeQueue, queue_offset: int, entry: np.void) -> bool:
-        """Return True if the entry is of another record with this queue offset: the topic was deleted and made anew."""
+        """Return True if the entry points at another record with this queue offset: the topic was made again."""
         view = self._look.view_at(int(entry["phy_offset"]))
         if view is None or view.msg_size != entry["msg_size"]:
             return False
@@ -264,7 +263,7 @@ class _Sink:
         self._note(str(path), phy_offset, what)
 
     def finish(self, looked_up_to: int) -> None:
-        """Note what was wrong with the index; dispatch may have put entries of messages behind the round's end meanwhile."""
+        """Note the index's faults, except for entries behind the round's end, which dispatch put during the round."""
         damage = self._index.finish(looked_up_to) if self._index is not None else None
         if damage is not None:
             path, _, what = damage.reason.partition(": ")

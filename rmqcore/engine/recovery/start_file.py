@@ -1,7 +1,7 @@
-"""In which CommitLog file a recovery begins to read.
+"""Choice of the CommitLog file at which a recovery starts to read.
 
-From the newest file back it is the first file whose first record is so old that queues (and, if asked for, index) were complete
-there.
+From the newest file back this is the first file whose first record is so old that queues (and, if configured, the
+index) were complete there.
 
 Source: RocketMQ 5.5.0 CommitLog#recoverNormally, #recoverAbnormally, #isMappedFileMatchedRecover,
 ConsumeQueueStore#isMappedFileMatchedRecover, IndexService#isMappedFileMatchedRecover.
@@ -24,7 +24,7 @@ from rmqcore.disk.log_window import WholeFile
 
 @dataclass(frozen=True, slots=True)
 class FirstRecord:
-    """What the choice needs of a file's first record; `phy_offset` is what the record says."""
+    """Fields of a file's first record for the choice; `phy_offset` is the record's own PHYSICALOFFSET."""
 
     phy_offset: int
     store_timestamp_ms: int
@@ -32,19 +32,19 @@ class FirstRecord:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The file to begin with.
+    """The file at which a recovery starts.
 
     Attributes
     ----------
     number : int
-        Of the file, counted from the oldest.
+        Number of the file, counted from the oldest.
     matched : bool
-        Its first record is old enough; False: there was no such file.
+        True if its first record is old enough; False if no file has such a record.
     reason : str
     files_looked_at : int
     ends_from : int
-        CommitLog offset of the file with which Java begins, which asks no more than ``commit_log_recover_max_num`` files: damage
-        before it does not end the log.
+        CommitLog offset of the file at which Java starts, after it has looked at ``commit_log_recover_max_num`` files
+        at most: damage before it does not end the log.
     """
 
     number: int
@@ -63,20 +63,20 @@ def choose_start(
     *,
     clean_exit: bool,
 ) -> Start:
-    """Find the file to begin with.
+    """Find the file at which a recovery starts.
 
-    ``commit_log_recover_max_num`` files are looked at, and more while there are queues that end before them; when none matches,
-    the last one looked at is taken.
+    At most ``commit_log_recover_max_num`` files are checked, and more while queues end before them; if no file matches,
+    the last file checked is the result.
 
     Parameters
     ----------
     files : sequence of MappedFile
         Ascending, at least one.
     dispatch_from : int
-        Greatest end of a message that has a queue entry; -1 without any.
+        Greatest end of a message with a queue entry; -1 without entries.
     """
     most = config.commit_log_recover_max_num
-    # Java stops there even where queues end before this file, and never makes the entries between.
+    # Java stops here even if queues end before this file, and never makes the entries between.
     oldest = files[max(0, len(files) - most)].file_from_offset
     for number in range(len(files) - 1, -1, -1):
         looked_at = len(files) - number
@@ -95,7 +95,7 @@ def choose_start(
 def read_first_record(
     file: MappedFile, file_size: int, config: MessageStoreConfig
 ) -> FirstRecord | None:
-    """The record at the start of a file, None when there is no sound one (zeros, a BLANK, damage)."""
+    """Return the record at the start of a file; None if it is not sound (zeros, a BLANK, damage)."""
     rows = ColumnScan(["phy_offset", "store_timestamp_ms"], batch_rows=1)
     prop_crc = config.check_crc_on_recover and config.force_verify_prop_crc
     with WholeFile(file.path, file_size) as source:
@@ -128,7 +128,7 @@ def _matches(
     *,
     clean_exit: bool,
 ) -> str:
-    """Why a recovery may begin with the file that has this first record; empty when it may not."""
+    """Return why a recovery may start at the file with this first record; empty if it may not."""
     if first is None or first.store_timestamp_ms == 0:
         return ""
     index_safe = config.message_index_enable and config.message_index_safe

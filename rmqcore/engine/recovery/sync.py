@@ -1,10 +1,10 @@
-"""Bringing to disk what a process that died had written but not synced.
+"""Sync of bytes that a killed process wrote but did not sync.
 
-After a recovery the checkpoint says that log and queues are on disk up to the end. What the dead process wrote is in the page
-cache at least, and only a sync makes that true: later syncs of the open store cover what it writes itself, and a power cut
-then must not take entries that the next recovery would not look for.
+After a recovery the checkpoint names log and queues as on disk up to the end. The bytes of the killed process may only
+be in the page cache, and later syncs of the open store cover only its own writes: without this sync a power cut could
+take entries that the next recovery would not look for.
 
-Java does not do this: it takes what it has read for flushed.
+Java does not do this: it counts bytes that it has read as flushed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def sync_log(files: Sequence[MappedFile], begin: int, end: int) -> None:
 def sync_queues(paths: StorePaths, queues: Iterable[tuple[str, int]], from_phy_offset: int) -> None:
     """Sync queue files with entries of messages from `from_phy_offset` on, and their names.
 
-    Of each queue that is its last file, and those before it back to the first one that begins with an older message.
+    For each queue these are its last file, and the files before it, back to the first that starts with an older
+    message.
     """
     folders: set[Path] = set()
     for topic, queue_id in queues:
@@ -53,7 +54,7 @@ def sync_queues(paths: StorePaths, queues: Iterable[tuple[str, int]], from_phy_o
 
 
 def _sync_file(path: str) -> int:
-    """Sync a file; answers the long at its start, which in a queue is the first entry's CommitLog offset."""
+    """Sync a file; return the long at its start, which in a queue is the first entry's CommitLog offset."""
     with opened(path, os.O_RDONLY) as fd:
         sync_data(fd)
         return int.from_bytes(os.pread(fd, 8, 0), "big", signed=True)

@@ -1,4 +1,4 @@
-"""How much of a store a recovery reads: what a clean exit, a crash and the caller ask for."""
+"""Amount of a store that a recovery reads, after a clean exit, after a crash and by the caller's choice."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class RecoverMode:
     Attributes
     ----------
     deep : bool
-        All queues and all index files are compared with the whole log, whatever the last exit was.
+        Compare all queues and all index files with the whole log, even after a clean exit.
     progress : callable, optional
         Called with (bytes done, bytes in all) of each part of the work.
     approve : callable, optional
-        Called with the `RecoveryPlan` before anything is changed; what it raises ends the open.
+        Called with the `RecoveryPlan` before the first change; an exception that it raises ends the open.
     ends_at : int, optional
-        CommitLog offset at which the log is to end, behind a record: the store is opened as after a crash, and what lies behind
-        is kept in ``cut/``, like all that a recovery cuts.
+        CommitLog offset at which the log shall end, behind a record: the store is opened as after a crash, and the
+        bytes behind it are kept in ``cut/``, like all bytes that a recovery cuts.
     """
 
     deep: bool = False
@@ -38,27 +38,27 @@ class RecoverMode:
 
     @classmethod
     def named(cls, name: str, progress: Progress | None = None) -> RecoverMode:
-        """Return the mode of a name.
+        """Return the mode with a name.
 
         Raises
         ------
         ValueError
-            Another name than "normal" and "deep".
+            The name is neither "normal" nor "deep".
         """
         if name not in MODES:
             raise ValueError(f"recover: expected one of {', '.join(MODES)}, got {name!r}")
         return cls(name == "deep", progress)
 
     def trusts(self, *, clean_exit: bool) -> bool:
-        """Return whether log and queues count as cleanly closed; in a deep recovery never."""
+        """Return whether log and queues count as cleanly closed; always False in a deep recovery."""
         return clean_exit and not self.deep
 
     def compared_bytes(self, config: MessageStoreConfig) -> int:
-        """Return how many bytes of the log are compared with the queues."""
+        """Return the number of log bytes to compare with the queues."""
         return MAX_OFFSET if self.deep else config.recover_check_bytes
 
     def index(self, config: MessageStoreConfig, *, clean_exit: bool) -> IndexThoroughness:
-        """Return how much of the index is read."""
+        """Return the amount of the index to read."""
         if self.deep:
             return IndexThoroughness(True, MAX_OFFSET, MAX_OFFSET, resumes=True)
         if clean_exit:
@@ -72,18 +72,18 @@ NORMAL = RecoverMode()
 
 @dataclass(frozen=True, slots=True)
 class IndexThoroughness:
-    """How much of the index is looked at.
+    """Amount of the index to check.
 
     Attributes
     ----------
     chains : bool
-        Every entry and slot, not only the signs of shape.
+        Check every entry and slot, not only the signs of shape.
     compared_bytes : int
-        So many of the newest bytes of the indexed log are compared.
+        Number of the newest bytes of the indexed log to compare.
     searched_bytes : int
-        So many bytes of log are searched for a message with a key, where files do not follow each other.
+        Bytes of log to search for a message with a key between files that do not follow each other.
     resumes : bool
-        Keys of the newest messages are put again in any case.
+        Put the keys of the newest messages again, even if none is missing.
     """
 
     chains: bool

@@ -1,4 +1,4 @@
-"""Callbacks of a program, called on the way of the store's work: what one raises hurts neither the store nor the others."""
+"""Calls of a program's callbacks: their exceptions harm neither the store nor other callbacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NoteError = Callable[[str, BaseException], None]
 
 
 def call(note_error: NoteError, name: str, once: Once, *args: object) -> None:
-    """Run the callback and record what it raises; exceptions from before its start, and Ctrl-C at any time, propagate."""
+    """Run the callback and record its exception; exceptions before its start, and Ctrl-C at any time, propagate."""
     try:
         once(*args)
     except BaseException as error:

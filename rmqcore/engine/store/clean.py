@@ -1,4 +1,4 @@
-"""Cleaning of an open store: when it is time, what is deleted, and whether the disk is too full for puts."""
+"""Cleaning of an open store: rounds that delete files, and the pause of puts while a disk is too full."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqcore.vocabulary.topics import is_system_topic
 
 
 class Clean:
-    """Make rounds of cleaning, one at a time, and pause puts while a disk is too full."""
+    """Run cleaning rounds, one at a time, and pause puts while a disk is too full."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Clean:
         self._manual_rounds = 0
 
     def by_hand(self) -> None:
-        """Delete expired files in the next rounds, whatever the hour."""
+        """Delete expired files in the next rounds, at any hour."""
         self._state.raise_unless_writable()
         self._manual_rounds = MANUAL_ROUNDS
 
     def once(
         self, now_ms: int | None = None, disk_ratio: float | None = None, pause: Pause | None = None
     ) -> CleanReport:
-        """Make one round."""
+        """Run one round."""
         check_longs(now_ms=now_ms)
         check_numbers(disk_ratio=disk_ratio)
         if disk_ratio is not None and not 0 <= disk_ratio <= 1:
@@ -68,7 +68,7 @@ class Clean:
             self._state.fail_by(error)
 
     def expired_queues(self) -> list[tuple[str, int]]:
-        """Delete queues without a message; answer their places."""
+        """Delete queues without a message; return their places."""
         self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
         try:
             return self._lock.run(self._dispatch.pause_for, self._expired_queues)
@@ -85,14 +85,14 @@ class Clean:
             if queue is None or is_system_topic(topic):
                 continue
             end = queue.max_offset
-            # A queue whose next message is in the log, and not yet in the queue, is in use.
+            # A queue is in use if its next message is in the log but not yet in the queue.
             unused = 0 <= queue.max_phy_offset < log.min_offset
             if unused and log.next_queue_offset(topic, queue_id) == end:
-                self._state.check_descriptors()  # a queue that is deleted in part fails the store
+                self._state.check_descriptors()  # a partly deleted queue fails the store
                 try:
                     queues.delete(queue)
                 except BaseException as error:
-                    self._state.fail(error)  # files are missing; the next open sees which
+                    self._state.fail(error)  # files are missing; the next open finds them
                     raise
                 log.appender.restart_queue(topic, queue_id, end)
                 deleted.append((topic, queue_id))
@@ -111,16 +111,16 @@ class Clean:
             self._state.pause_puts(trigger.full)
         elif trigger.roomy:
             self._state.resume_puts()
-        self._state.resume_with_descriptors()  # or nothing is deleted: that needs descriptors, too
+        self._state.resume_with_descriptors()  # first, because deleting needs descriptors too
         done_up_to = min(self._parts.log.flushed_offset, self._dispatch.reput_from_offset)
         return self._cleaner.round(now_ms, use, trigger, done_up_to, partial(self._pause, pause))
 
     def _pause(self, pause: Pause, milliseconds: int) -> bool:
-        """Return also whether the store was closed or failed during the pause."""
+        """Pause; return True if the callback ends the round, or the store was closed or failed during the pause."""
         return pause(milliseconds) or self._state.closing or self._state.failure is not None
 
     def end(self, release: Callable[[], None]) -> None:
-        """Wait for a running round, then stop cleaning: the directory may get another store."""
+        """Wait for a running round, then stop cleaning: another store may use the directory afterwards."""
         self._lock.run(release)
 
 

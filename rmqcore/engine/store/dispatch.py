@@ -1,4 +1,4 @@
-"""Dispatch of an open store: up to where consumers may see messages, one window at a time."""
+"""Dispatch of an open store, one window at a time, up to the offset to which consumers may see messages."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rmqcore.engine.store.state import StoreState
 from rmqcore.errors.arguments import check_callables, check_numbers
 
 T = TypeVar("T")
-NAP = 0.001  # seconds between two dispatches while somebody listens: as many are told in one as come meanwhile
+NAP = 0.001  # seconds between two dispatches while listeners exist: one call reports all messages of that time
 
 
 class Dispatch:
-    """Run the dispatcher of a store, one thread at a time, and call those that listen for arrivals."""
+    """Run the dispatcher of a store, one thread at a time, and call the listeners for arrivals."""
 
     def __init__(self, parts: StoreParts, config: MessageStoreConfig, state: StoreState) -> None:
         self._log = parts.log
@@ -46,11 +46,11 @@ class Dispatch:
 
     @property
     def behind_bytes(self) -> int:
-        """CommitLog bytes between the two."""
+        """CommitLog bytes between `reput_from_offset` and `confirm_offset`."""
         return max(0, self.confirm_offset - self.reput_from_offset)
 
     def once(self) -> int:
-        """Dispatch one window; answer its bytes."""
+        """Dispatch one window; return its bytes."""
         try:
             self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
             done = self._lock.run(self._once)
@@ -60,10 +60,10 @@ class Dispatch:
         return done
 
     def until(self, bell: Bell, follow: bool) -> bool:
-        """Dispatch what is there, and with `follow` what comes; answer whether to do so again at once."""
+        """Dispatch the new records, with `follow` also those that arrive; return True to be called again at once."""
         heard = self._arrivals.topics
         if heard is None:
-            # Window by window: a session is native, and tells nobody.
+            # Window by window: a session is native and calls no listener.
             going_on = self.once() > 0
             if going_on and follow:
                 bell.wait(NAP)
@@ -87,7 +87,7 @@ class Dispatch:
 
     def _until(self, bell: Bell, follow: bool, heard: frozenset[str]) -> bool:
         self._check()
-        # Under SYNC_FLUSH each flush rings the bell: there is nothing to wait for in between.
+        # Under SYNC_FLUSH each flush rings the bell, so no record becomes visible before that.
         along = bell if follow and not self._sync else None
         return self._follower.step(self.confirm_offset, along, heard)
 
@@ -115,14 +115,14 @@ class Dispatch:
 
     def _check(self) -> None:
         self._state.raise_unless_writable()
-        self._locks.check_root()  # before queue and index files are made by their names: another store may lie there
+        self._locks.check_root()  # before files are made by name: another store may be in this directory now
 
     def pause_for(self, work: Callable[[], T]) -> T:
-        """Do something while nothing is dispatched."""
+        """Return ``work()``, called while dispatch waits."""
         return self._lock.run(work)
 
     def finish(self) -> None:
-        """Dispatch the whole rest of the log, which is on disk."""
+        """Dispatch the rest of the log, which is on disk."""
         self._lock.run(self._finish)
 
     def _finish(self) -> None:
@@ -130,7 +130,7 @@ class Dispatch:
             self._dispatcher.dispatch_once(self._log.max_offset)
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until everything that consumers may see now is dispatched; without threads make the steps here."""
+        """Wait until all messages that consumers may see now are dispatched; without threads run the steps here."""
         check_numbers(timeout=timeout)
         self._state.raise_if_closed()
         end_offset = self.confirm_offset

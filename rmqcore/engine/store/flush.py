@@ -1,7 +1,7 @@
-"""The way to disk: log, queues, index and checkpoint, in the order of docs/durability.md.
+"""Sync of log, queues, index and checkpoint, in the order of docs/durability.md.
 
-Each function here goes down through the parts once. The first OSError comes back up and fails the store, unless the step
-lacked what comes back: room before a write, a descriptor before anything.
+Each function calls the parts once. The first OSError fails the store, unless the step lacked a resource that may
+return: disk space before a write, or a descriptor before any change.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from rmqcore.engine.store.state import StoreState
 
 
 class Flush:
-    """Bring log, queues, index and checkpoint to disk, one close or flush of queues at a time."""
+    """Sync log, queues, index and checkpoint, one close or flush of queues at a time."""
 
     def __init__(self, parts: StoreParts, state: StoreState, dispatch: Dispatch) -> None:
         self._parts = parts
         self._log = parts.log
         self._state = state
         self._dispatch = dispatch
-        # Between queues and checkpoint nothing may close the store: what is then written would be older than what a close wrote.
+        # A close must not run between queues and checkpoint: this call would then write older values than the close
+        # did.
         self._lock = Mutex(state.calls)
         self._space_lock = Mutex(state.calls)
 
     def prepare_space(self) -> bool:
-        """Make one step of room for log and index; answer whether more is wanted now."""
+        """Make one step of room for log and index; return True if more is wanted now."""
         self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
         return self._space_lock.run(self._prepare_space)
 
@@ -38,11 +39,11 @@ class Flush:
             more = self._log.prepare_space()
             return self._parts.index.allocate_ahead() or more
         except OSError as error:
-            # Puts go on in the room that is there, as long as there is any.
+            # Puts continue in the room that is left.
             self._state.repeat_or_fail_by(error, pause=False)
 
     def flush_log(self, least_pages: int = 0) -> int:
-        """Sync the log; answer up to which CommitLog offset it is on disk. Without threads this serves who waits for that."""
+        """Sync the log; return the CommitLog offset up to which it is on disk. Without threads, answer the waiters."""
         state = self._state
         try:
             state.raise_unless_writable()
@@ -56,7 +57,7 @@ class Flush:
         return flushed
 
     def on_flushed(self, end_offset: int, callback: Callback, timeout_ms: int) -> None:
-        """Call `callback` when the log is on disk up to an offset, or it is known that this is not known."""
+        """Call `callback` when the log is on disk up to an offset, or when its sync has failed or timed out."""
         state, waiters = self._state, self._state.flush_waiters
         waiters.reached(self._log.flushed_offset)
         waits = call_when_reached(self._log, state, waiters, end_offset, callback, timeout_ms)
@@ -81,10 +82,11 @@ class Flush:
 
     def _flush_dispatched(self) -> None:
         parts, done = self._parts, self._parts.dispatcher.done
-        # Read before the syncs: they do not cover what is dispatched while they run.
+        # Read before the syncs, which do not cover entries dispatched while they run.
         phy_offset, timestamp_ms = done.last_phy_offset, done.last_store_timestamp_ms
-        # A recovery begins where the checkpoint says that queues were complete, and looks at nothing before it. Were the log
-        # not on disk up to there, a power cut could leave a hole in it that nobody finds. Java leaves this out.
+        # A recovery starts where the checkpoint names the queues as complete, and reads no record before that. If the
+        # log were not on disk up to there, a power cut could leave a hole in it that no recovery finds. Java leaves
+        # this out.
         parts.log.flush()
         parts.queues.flush(0)
         parts.index.flush_full()
@@ -99,7 +101,7 @@ class Flush:
             self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
             self._lock.run(self._write_checkpoint)
         except OSError as error:
-            # The next call writes the values anew, so it does not depend on a sync of this one.
+            # The next call writes the values again, so it does not depend on this call's sync.
             shortage = self._state.shortage(error)
             if shortage is None:
                 raise
@@ -114,9 +116,9 @@ class Flush:
         self._parts.checkpoint.flush()
 
     def finish(self) -> None:
-        """Bring everything to disk, then remove the abort file: the steps of a clean exit. No put is running any more.
+        """Sync all parts, then remove the abort file: the steps of a clean exit. The caller has ended all puts.
 
-        Each step can be done once more: a close that was interrupted begins again from the first one.
+        Each step can be repeated: after an interrupt the next close starts again at the first one.
         """
         try:
             self._lock.run(self._finish)
@@ -126,13 +128,13 @@ class Flush:
     def _finish(self) -> None:
         parts = self._parts
         self._state.flush_waiters.reached(parts.log.flush())
-        # Where another store lies in this one's place by now, its files and its abort file are not ours to change.
+        # If another store is now in this directory, its files and its abort file must not be changed.
         parts.locks.check_log()
         self._dispatch.finish()
         self._flush_dispatched()
         parts.index.flush()
         if parts.config.message_index_enable and parts.config.index_file_write_enable:
-            # An index folder says that all of the log was looked at, also when no message had a key.
+            # An index folder means that the whole log was indexed, even if no message had a key.
             make_directory(parts.paths.index)
         parts.log.close()
         self._write_checkpoint()

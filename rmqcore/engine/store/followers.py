@@ -1,4 +1,4 @@
-"""Up to which offset enough followers hold the log, and the puts and callbacks that wait for that."""
+"""Offset up to which enough followers hold the log, and the puts and callbacks that wait for it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from rmqcore.vocabulary.status import PutMessageStatus
 
 
 class Followers:
-    """Note how far followers are, and wait for them."""
+    """Note the offset that followers have reached, and wait for them."""
 
     def __init__(self, log: CommitLog, state: StoreState) -> None:
         self._log = log
         self._state = state
-        self._lock = Mutex(
-            state.calls
-        )  # so that two threads that report never move the offset back
+        self._lock = Mutex(state.calls)  # two threads that report must not move the offset back
 
     def replicated(self, phy_offset: int) -> None:
-        """Note up to which offset enough followers hold the log, and answer the callbacks that waited for it."""
+        """Note the offset up to which enough followers hold the log, and answer the callbacks that waited for it."""
         check_ints(phy_offset=phy_offset)
         self._state.raise_if_closed()
         waiters = self._state.replica_waiters
@@ -33,7 +31,7 @@ class Followers:
             waiters.answer()
 
     def on_replicated(self, end_offset: int, callback: Callback, timeout_ms: int) -> None:
-        """Call `callback` when enough followers hold the log up to an offset, or it is known that this is not known."""
+        """Call `callback` when enough followers hold the log up to an offset, or when the wait has failed."""
         state = self._state
         call_when_reached(self._log, state, state.replica_waiters, end_offset, callback, timeout_ms)
 
@@ -43,12 +41,12 @@ class Followers:
         Returns
         -------
         PutMessageStatus
-            PUT_OK, or FLUSH_SLAVE_TIMEOUT: the time is over, or the store is closed, and too few followers are known to hold it.
+            PUT_OK, or FLUSH_SLAVE_TIMEOUT: too few followers reported the offset before the timeout or the close.
 
         Raises
         ------
         StoreFailedError
-            The store has failed: whether the message is on disk is not known.
+            The store has failed: the message may or may not be on disk.
         """
         if self._state.replica_waiters.wait(end_offset, seconds, bool):
             return PutMessageStatus.PUT_OK

@@ -1,7 +1,7 @@
-"""Light message queues (LMQ): one record that several queues point at.
+"""Light message queues (LMQ): several queues point at one record.
 
-A message with the property INNER_MULTI_DISPATCH, a comma list of queue names, gets the offset it has in each light queue as
-INNER_MULTI_QUEUE_OFFSET; the dispatch writes an entry into each of them.
+The property INNER_MULTI_DISPATCH lists queue names, separated by commas. A put writes the message's offset in each of
+these light queues to INNER_MULTI_QUEUE_OFFSET; the dispatch writes an entry into each of them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from rmqcore.vocabulary.status import PutMessageStatus
 from rmqcore.vocabulary.sysflag import has_queue_entry
 from rmqcore.vocabulary.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
-MAP_CAPACITY = 128  # of the map that MessageDecoder#string2messageProperties makes
-# A put into one of these topics gives a message no offsets of light queues. A dispatch follows those that a record of %DLQ%
-# brings along all the same.
+MAP_CAPACITY = 128  # initial capacity of the map in MessageDecoder#string2messageProperties
+# A put into one of these topics writes no offsets of light queues. If a record of %DLQ% already has some, a dispatch
+# still follows them.
 NEVER_PUT = (*WITHOUT, "%DLQ%")
 
 
@@ -35,7 +35,7 @@ class LightPut:
     commitlog : CommitLog
     config : MessageStoreConfig
     put : callable
-        The plain put, which knows nothing of light queues.
+        The plain put, which ignores light queues.
 
     Notes
     -----
@@ -53,26 +53,24 @@ class LightPut:
         self._put = put
 
     def put(self, message: Message) -> PutResult:
-        """Append a message; one that names light queues gets the offsets that it has in them."""
+        """Append a message; if it names light queues, with its offsets in them."""
         if not _names_light_queues(message):
             return self._put(message)
         names = java_split(message.properties[INNER_MULTI_DISPATCH])
         light = [name for name in names if name.startswith(LMQ_PREFIX)]
         result = None
-        while (
-            result is None
-        ):  # another put may take the same offsets between the question and the append
+        while result is None:  # another put may use the same offsets before this append
             result = self._attempt(message, names, light)
         return result
 
     def _attempt(self, message: Message, names: list[str], light: list[str]) -> PutResult | None:
-        """Append the message with the offsets that its light queues have now; None when another put was faster.
+        """Append the message with the next offsets of its light queues; return None if another put used them first.
 
-        The append moves their counters under its own lock: record and counters change together or not at all.
+        The append increments their counters under its own lock, so record and counters change together or not.
         """
         offsets = {name: self._commitlog.next_queue_offset(name, 0) for name in light}
         changed = copy.copy(message)
-        # Java takes WAIT out and puts it back, which moves it behind the properties that share its bucket.
+        # Java removes WAIT and puts it back, which moves it behind the properties in the same bucket.
         properties = {
             name: value
             for name, value in message.properties.items()
@@ -92,7 +90,7 @@ class LightPut:
                 f"the record has {size:,} bytes with the offsets of its light queues, the limit is "
                 f"{most:,}: maxMessageSize (max_message_size)",
             )
-        # A name that the list has twice counts twice, as in Java. The message's own queue counts it already.
+        # A name that is twice in the list counts twice, as in Java. The append itself counts the message's own queue.
         counted = has_queue_entry(message.sys_flag) and message.queue_id == 0
         return self._commitlog.appender.put_light(
             changed,
@@ -110,7 +108,7 @@ def _names_light_queues(message: Message) -> bool:
 
 
 def in_map_order(properties: dict[str, str]) -> dict[str, str]:
-    """Return the properties in the order in which a HashMap of Java has them, after they were put into it in the order given.
+    """Return the properties in the order of a Java HashMap into which they were put in the given order.
 
     Notes
     -----

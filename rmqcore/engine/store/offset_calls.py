@@ -1,4 +1,4 @@
-"""One check for all callbacks that wait for an offset of the log: the arguments, and whether anything can still answer them."""
+"""Check of callbacks that wait for an offset of the log: the arguments, and whether the wait can end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def call_when_reached(
     callback: Callback,
     timeout_ms: int,
 ) -> bool:
-    """Add a callback to `waiters`, or call it now where the log is safe up to the offset; return whether it waits.
+    """Add a callback to `waiters`, or call it now if the log is safe up to the offset; return True if it waits.
 
     Raises
     ------
     TypeError, ValueError
         An argument has the wrong type, or the log does not reach that offset.
     StoreFailedError, StoreClosedError
-        The log is not safe up to there, and will not be.
+        The log is not safe up to that offset, and will not be.
     """
     check_callables(callback=callback)
     check_ints(end_phy_offset=end_offset, timeout_ms=timeout_ms)
@@ -44,7 +44,7 @@ def call_when_reached(
 
 
 def inside_log(log: CommitLog, name: str, phy_offset: int) -> int:
-    """Return an offset that the log has, its end included; ValueError names the argument of any other."""
+    """Return `phy_offset` if the log has it or ends at it; otherwise raise ValueError, which names the argument."""
     phy_offset, most = index(phy_offset), log.max_offset
     if not 0 <= phy_offset <= most:
         raise ValueError(f"{name} is {phy_offset}, expected 0 to {most}, the end of the log")

@@ -1,4 +1,4 @@
-"""Callers that wait for the log to be safe up to an offset, on disk or at followers: each has a callback and a last moment."""
+"""Callers that wait until the log is safe up to an offset, on disk or at followers, each with callback and timeout."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from rmqcore.vocabulary.status import PutMessageStatus
 Callback = Callable[[PutMessageStatus], object]
 NEVER = math.inf
 _Waiter = tuple[int, int, Once, float]
-"""Where its message ends, a number of its own, its callback, and its last moment. Two are never equal in the first two."""
+"""End of its message, a unique number, its callback, and the time of its timeout. The first two differ for any two."""
 
 
 class OffsetWaiters:
     """Puts and programs that wait until the log is safe up to an offset. Each callback is called once.
 
-    A callback is called in the thread that has the answer, which holds no lock of the store. A callback that raises keeps no
-    other from its answer.
+    The thread that has the answer calls the callback, and holds no lock of the store. After a callback that raises, the
+    others still get their answers.
 
     Parameters
     ----------
     name : str
-        The method of a store that adds callbacks here: `note_error` receives it.
+        Name of the store's method that adds callbacks: `note_error` receives it.
     late : PutMessageStatus
-        The answer to a callback whose time is over.
+        The answer to a callback whose timeout has passed.
     note_error : callable
         Receives the exception of a callback, with `name`.
 
@@ -41,13 +41,11 @@ class OffsetWaiters:
     reached_offset : int
         Log offset up to which the log is known to be safe.
     over : bool
-        No thread makes the log safe any more.
+        True if no thread makes the log safe any more.
 
-    Notes
-    -----
-    Thread safety: all methods may be called at once, also by a signal handler. Only single steps are made with the list, in which
-    the lowest offset comes first: no interrupt halves them, and a callback that is still in it is answered by the next thread
-    that looks. So an answer costs the same however many wait behind it.
+    Notes ----- Thread safety: all methods may run at the same time, also in a signal handler. Each change of the list,
+    which is sorted by offset, is a single step that no interrupt can split; the next thread that looks answers a
+    callback that is still listed. The cost of an answer does not depend on the number of later callbacks.
     """
 
     def __init__(self, name: str, late: PutMessageStatus, note_error: NoteError) -> None:
@@ -56,7 +54,7 @@ class OffsetWaiters:
         self._note_error = note_error
         self._waiting: list[_Waiter] = []
         self._numbers = count()
-        self._looked_at = NEVER  # when the thread that watches the time looks next
+        self._looked_at = NEVER  # time of the next look of the thread that watches timeouts
         self.reached_offset = 0
         self.over = False
 
@@ -64,12 +62,12 @@ class OffsetWaiters:
         return len(self._waiting)
 
     def add(self, end_offset: int, callback: Callback, until: float = NEVER) -> bool:
-        """Call `callback` with PUT_OK when the log is safe up to an offset, with the late status at a time of `monotonic`.
+        """Call `callback` with PUT_OK when the log is safe up to an offset, or with `late` at a time of `monotonic`.
 
         Returns
         -------
         bool
-            Whether the thread that watches the time has to look earlier than it was going to.
+            True if the thread that watches timeouts must look earlier than planned.
         """
         self._list(self._made(end_offset, callback, until))
         sooner = until < self._looked_at
@@ -78,7 +76,7 @@ class OffsetWaiters:
         return sooner
 
     def wait(self, end_offset: int, seconds: float, begin: Callable[[], object]) -> bool:
-        """Wait in this thread until the log is safe up to an offset, all callers are answered, or the time is over.
+        """Wait in this thread until the log is safe up to an offset, all callers are answered, or the timeout passes.
 
         Parameters
         ----------
@@ -86,16 +84,17 @@ class OffsetWaiters:
         seconds : float
             0 or less: do not wait.
         begin : callable
-            Called once this thread is among those that wait, and before it waits.
+            Called once, after this thread is listed and before it waits.
 
         Returns
         -------
         bool
-            Whether the log is safe up to there.
+            True if the log is safe up to that offset.
         """
         if self.reached_offset >= end_offset:
             return True
-        # One lock for each thread that waits, held until it is answered: each wakes up once, and no herd waits at a condition.
+        # One lock for each waiting thread, held until its answer: each thread wakes up once, instead of all at a
+        # condition.
         waiter = allocate_lock()
         waiter.acquire()
         made = self._made(end_offset, lambda _: waiter.release(), NEVER)
@@ -112,18 +111,18 @@ class OffsetWaiters:
         self.reached_offset = max(self.reached_offset, phy_offset)
 
     def answer(self) -> None:
-        """Call back all whose messages are safe."""
+        """Call the callbacks whose messages are safe."""
         reached_offset = self.reached_offset
         while (first := self._waiting[:1]) and first[0][0] <= reached_offset:
             self._tell(first[0], PutMessageStatus.PUT_OK)
 
     def expire(self, now: float) -> float:
-        """Call back all whose time is over at `now`; returns the time of the next one.
+        """Call the callbacks whose timeout has passed at `now`; return the time of the next timeout.
 
-        A callback whose messages are safe by then is answered with PUT_OK, however late this thread looks.
+        A callback whose messages are safe receives PUT_OK, even if this thread looks late.
         """
         self._looked_at = (
-            NEVER  # before the look: a callback that is added during it asks for another one
+            NEVER  # before the look: a callback added during the look requires another one
         )
         coming = NEVER
         for waiter in list(self._waiting):
@@ -137,14 +136,14 @@ class OffsetWaiters:
         return coming
 
     def end(self) -> None:
-        """Call back all, those whose messages are safe with PUT_OK, the others with UNKNOWN_ERROR, and all later ones at once."""
+        """Call all callbacks, with PUT_OK if their messages are safe, else UNKNOWN_ERROR; later ones when added."""
         self.over = True
         self.answer()
         for waiter in list(self._waiting):
             self._tell(waiter, PutMessageStatus.UNKNOWN_ERROR)
 
     def forget(self) -> None:
-        """Drop all waiters without calling them: in a forked child the parent calls them."""
+        """Drop all waiters without calling them: in a forked child, since the parent calls them."""
         self.over = True
         self._waiting.clear()
 
@@ -153,14 +152,14 @@ class OffsetWaiters:
 
     def _list(self, waiter: _Waiter) -> None:
         insort(self._waiting, waiter)
-        if self.over:  # after it is listed: `end` answers all that came before it
+        if self.over:  # after it is listed: `end` answers those listed before
             self.end()
 
     def _tell(self, waiter: _Waiter, status: PutMessageStatus) -> None:
-        """Call one back, unless it was called, and strike it off the list; in this order, so that no interrupt loses it."""
+        """Call a callback, unless it was called, then remove it from the list: in this order no interrupt loses it."""
         callbacks.call(self._note_error, self._name, waiter[2], status)
         self._strike(waiter)
 
     def _strike(self, waiter: _Waiter) -> None:
-        with suppress(ValueError):  # another thread has struck it off
+        with suppress(ValueError):  # another thread has removed it
             self._waiting.remove(waiter)

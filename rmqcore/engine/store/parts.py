@@ -1,4 +1,4 @@
-"""The parts of an open store: made, loaded and recovered in the order of an open; and let go of at the end."""
+"""The parts of an open store: made, loaded and recovered in the order of an open, and released at the end."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ Settle = Callable[[StorePaths, MessageStoreConfig], MessageStoreConfig]
 
 
 def as_given(_paths: StorePaths, config: MessageStoreConfig) -> MessageStoreConfig:
-    """Return a configuration as it is, whatever the sizes of the files are."""
+    """Return the configuration unchanged, without regard to the sizes of the files."""
     return config
 
 
 class StoreParts:
-    """The parts of one open store. The locks are taken before any file is touched, and let go of last.
+    """The parts of one open store. The locks are acquired before any file is touched, and released last.
 
     Parameters
     ----------
     paths : StorePaths
     config : MessageStoreConfig
     state : StoreState
-        Told an OSError after which nothing may be written, and which threads are inside a step of the log.
+        Receives an OSError after which writes must stop, and records which threads are inside a step of the log.
     create : bool
-        Make the directory when it is not there.
+        Make the directory if it is missing.
     clock : callable, optional
-        Answers milliseconds since the epoch; called once a put inside the append lock.
+        Returns milliseconds since the epoch; called once per put, inside the append lock.
     mode : RecoverMode
-        How much of the store is compared with the log.
+        Amount of the store to compare with the log.
     settle : callable
-        Gives the configuration for the files that are there, once nobody else can change them.
+        Returns the configuration for the existing files; called when the locks keep other processes from changing them.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class StoreParts:
     index : IndexService
     dispatcher : Dispatcher
     recovery : RecoveryReport
-        What this open scanned, cut and dispatched again.
+        Report of the bytes that this open scanned, cut and dispatched again.
 
     Notes
     -----
@@ -90,7 +90,7 @@ class StoreParts:
         if not create and not (paths.root.is_dir() and any(map(Path.is_dir, paths.commitlogs))):
             raise NotAStoreError(f"{paths.root}: there is no {paths.commitlog}")
         self.calls = state.calls
-        self._loaded: bool  # log, queues and index are there, and the queues know their ends
+        self._loaded: bool  # log, queues and index are loaded, and the queues know their ends
         self.locks = StoreLocks(paths)
         try:
             self.locks.acquire(create=create)
@@ -107,7 +107,7 @@ class StoreParts:
         on_failure: Callable[[OSError], None],
         mode: RecoverMode,
     ) -> None:
-        """Open; on a full disk once more, after what may be deleted was: an open that fails would leave nobody to clean."""
+        """Open; on a full disk, delete expired files and open again: without an open store no round would clean."""
         while True:
             self._loaded = False
             try:
@@ -116,7 +116,8 @@ class StoreParts:
                 if not is_no_room(error) or not self._loaded:
                     raise
                 done_up_to = self.queues.max_phy_offset
-                # Before their log goes: a queue that a power cut takes is made from the log, and would begin at 0 without it.
+                # Sync queues before their log is deleted: a queue that a power cut takes is made again from the log,
+                # without it from 0.
                 self.queues.flush(0)
                 self._let_go()
                 if not clean_before_open(self.paths, self.config, done_up_to):
@@ -148,7 +149,7 @@ class StoreParts:
             self.paths, self.config, on_full=partial(_save_index_end, self.checkpoint)
         )
         if mode.ends_at is not None:
-            self.abort.create()  # until the log is cut and the open has come to its end, each open is one after a crash
+            self.abort.create()  # each open counts as one after a crash until this one has cut the log and returned
         clean_exit = not self.abort.exists
         self.log.load()
         check_no_disk_is_missing(
@@ -179,7 +180,7 @@ class StoreParts:
             ends_at=mode.ends_at,
         )
         self.locks.check_process()
-        # An open that does not get to its end counts as a crash from here on: the next open indexes again what this one drops.
+        # From here on an open that fails counts as a crash: the next open indexes again the files that this one drops.
         self.abort.create()
         self._load_index(mode, clean_exit=clean_exit)
         self.locks.check_process()
@@ -210,15 +211,15 @@ class StoreParts:
             progress=mode.progress,
         )
         self.recovery = replace(self.recovery, index=found)
-        # The index may have been ahead of a log that lost its end. The checkpoint must not stay ahead of the index, and what no
-        # clock says is damage: then no index file is known to be on disk.
+        # The index may have been ahead of a log that lost its end. The checkpoint must not stay ahead of the index, and
+        # a time that no clock shows is damage: then no index file is known to be on disk.
         saved_ms = self.checkpoint.values.index_msg_timestamp_ms
         right_ms = max(0, min(saved_ms, self.index.last_update()[0]))
         if saved_ms != right_ms:
             _save_index_end(self.checkpoint, right_ms)
 
     def _begin(self) -> None:
-        """Accept appends at the end of the log, and dispatch from where the queues and the index end."""
+        """Accept appends at the end of the log, and dispatch from the ends of queues and index."""
         end_offset = self.recovery.end_phy_offset
         self.log.begin(end_offset)
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.config)
@@ -229,7 +230,7 @@ class StoreParts:
         )
 
     def release(self) -> None:
-        """Close files and release the lock in any state; nothing is written."""
+        """Close files and release the lock in any state, without a write."""
         try:
             self._let_go()
         finally:
@@ -244,6 +245,6 @@ class StoreParts:
 
 
 def _save_index_end(checkpoint: CheckpointFile, end_timestamp_ms: int) -> None:
-    """Let the checkpoint say that full index files are on disk up to a store timestamp."""
+    """Note in the checkpoint that full index files are on disk up to a store timestamp."""
     checkpoint.update(index_msg_timestamp_ms=end_timestamp_ms)
     checkpoint.flush()

@@ -1,4 +1,4 @@
-"""PutManyResult: what became of each of many messages."""
+"""PutManyResult: status and place of each of many messages."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class PutManyResult:
     queue_offsets: NDArray[np.int64]
     store_timestamps_ms: NDArray[np.int64]
     end_offset: int = 0
-    """CommitLog offset at or behind the end of the last record stored; 0: nothing was stored."""
+    """CommitLog offset at or behind the end of the last record stored; 0: no record was stored."""
     refused_at: int = -1
-    """Index of the first message, or Arrow row, that makes none or breaks a limit; -1 without one."""
+    """Index of the first message or Arrow row that is invalid or breaks a limit; -1: all are valid."""
     refusal: str | None = None
     """What is wrong with that message: its index, the limit, what was found, and the setting."""
 
     @classmethod
     def of_results(cls, results: list[PutResult]) -> PutManyResult:
-        """Gather the answers of single puts."""
+        """Gather the results of single puts."""
         refused_at = next((at for at, result in enumerate(results) if not result.stored), -1)
         return cls(
             np.array([result.status for result in results], dtype=object),
@@ -67,7 +67,7 @@ class PutManyResult:
         refused_at: int,
         refusal: str | None,
     ) -> PutManyResult:
-        """Make a result of what the native append answers."""
+        """Make a result from the values of the native append."""
         statuses = _STATUS_OF_CODE[codes]
         return cls(
             statuses,

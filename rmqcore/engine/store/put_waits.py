@@ -1,4 +1,4 @@
-"""Conditions for the answer of a put: does its message wait, and how many replicas must have it."""
+"""Conditions for the answer of a put: whether its message waits, and the number of replicas that must have it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MASTER_ALONE = 1
 
 
 def waits(properties: Mapping[str, str]) -> bool:
-    """Return whether a message waits for the disk (SYNC_FLUSH) and for followers: its producer can say that it does not.
+    """Return whether a message waits for the disk (SYNC_FLUSH) and for followers: a producer can turn that off.
 
     Notes
     -----
@@ -21,15 +21,15 @@ def waits(properties: Mapping[str, str]) -> bool:
 
 
 def replicas_needed(config: MessageStoreConfig) -> int:
-    """Return how many replicas, this store among them, must hold a message that waits: `in_sync_replicas` of a SYNC_MASTER.
+    """Return the number of replicas, this store included, that must hold a message that waits.
 
-    `MASTER_ALONE`: a put waits for no follower. So it is with any other `broker_role`, with `duplication_enable`, and with the
-    default ``in_sync_replicas=1``.
+    For a SYNC_MASTER this is `in_sync_replicas`.
 
-    Notes
-    -----
-    Java's modes with a group of brokers or a controller (``enableSlaveActingMaster``, ``enableControllerMode``) are not served:
-    no put is refused because too few replicas are in sync.
+    `MASTER_ALONE`: a put waits for no follower. This is the result for any other `broker_role`, with
+    `duplication_enable`, and with the default ``in_sync_replicas=1``.
+
+    Notes ----- Java's modes with a group of brokers or a controller (``enableSlaveActingMaster``,
+    ``enableControllerMode``) are not supported: no put is refused because too few replicas are in sync.
 
     Source: RocketMQ 5.5.0 CommitLog#needHandleHA, #asyncPutMessage, #handleHA.
     """

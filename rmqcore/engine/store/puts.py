@@ -27,12 +27,12 @@ Result = TypeVar("Result", PutResult, PutManyResult)
 
 
 class Puts:
-    """Append messages to a log, and wait for disk and followers where the settings ask for it.
+    """Append messages to a log, and wait for disk and followers if the settings require it.
 
     Attributes
     ----------
     append_one : callable
-        Append one message and wait for nothing. Chosen here once, by the kind of the store, as a put should not ask each time.
+        Append one message without a wait. Chosen once, by the kind of the store, to save the choice in each put.
     """
 
     def __init__(
@@ -61,26 +61,26 @@ class Puts:
 
     @property
     def plain_appender(self) -> Appender | None:
-        """The native append where to append a message is nothing more than that; else None."""
+        """The native append if a put of this store needs no further step; otherwise None."""
         return self._appender if self._is_plain else None
 
     @property
     def chosen_put(self) -> Callable[[Message], PutResult]:
         """The callable behind `MessageStore.put`; under ASYNC_FLUSH the native append itself.
 
-        A property, as an object that holds its own bound method is in a cycle.
+        A property, because an object that holds its own bound method is a reference cycle.
         """
         return self.put_and_wait if self._sync or self._replicates else self.append_one
 
     def put_and_wait(self, message: Message) -> PutResult:
-        """Append one message and wait for the disk (SYNC_FLUSH) and for followers (SYNC_MASTER), unless its WAIT is false."""
+        """Append one message; wait for disk (SYNC_FLUSH) and followers (SYNC_MASTER), unless its WAIT is false."""
         result = self.append_one(message)
         if result.stored and waits(message.properties):
             return self._wait(result, result.phy_offset + result.msg_size)
         return result
 
     def put_batch(self, messages: Iterable[Message]) -> PutResult:
-        """Append messages of one queue, all of them or nothing."""
+        """Append messages of one queue, all of them or none."""
         batch = _copied(messages)
         result = self.append_batch(batch)
         if result.stored and waits(batch[0].properties):
@@ -88,7 +88,7 @@ class Puts:
         return result
 
     def append_batch(self, messages: Iterable[Message]) -> PutResult:
-        """Append messages of one queue, all of them or nothing, and wait for nothing."""
+        """Append messages of one queue, all of them or none, without a wait."""
         batch = _copied(messages)
         if self._takes_none and batch:
             return _refuse(self._state)
@@ -121,7 +121,7 @@ class Puts:
     # ---- how
 
     def _put_each(self, messages: list[Message]) -> list[PutResult]:
-        """Append one by one, with the answers that the native `put_many` gives."""
+        """Append one by one, with the results of the native `put_many`."""
         for place, message in enumerate(messages):
             if not isinstance(message, Message):
                 kind = type(message).__name__
@@ -143,13 +143,13 @@ class Puts:
         return self._wait(result, result.end_offset) if result.count else result
 
     def _wait(self, result: Result, end_offset: int) -> Result:
-        """Wait for disk and followers, both from now on; give the result with the status that comes of it."""
+        """Wait for disk and followers, both from now on; return the result with the status of these waits."""
         until = time.monotonic() + self._slave_timeout if self._replicates else 0.0
         status = self._wait_flushed(end_offset) if self._sync else PutMessageStatus.PUT_OK
         if self._replicates:
             replicas = self._followers.wait(end_offset, until - time.monotonic())
             if replicas is not PutMessageStatus.PUT_OK:
-                status = replicas  # as in Java, whatever the disk answered
+                status = replicas  # as in Java, for any answer of the disk
         return result if status is PutMessageStatus.PUT_OK else result.with_status(status)
 
     def _wait_flushed(self, end_offset: int) -> PutMessageStatus:
@@ -162,12 +162,12 @@ class Puts:
 
 
 def _copied(messages: Iterable[Message]) -> list[Message]:
-    """The messages in a list of our own: a batch is measured, then filled, and another thread may change the caller's list."""
+    """Return a copy of the list: a batch is measured, then filled, and another thread may change the caller's list."""
     check_iterable("messages", "Message", messages)
     return list(messages)
 
 
 def _refuse(state: StoreState, _message: object = None) -> PutResult:
-    """Refuse a put of a slave: its log grows by what the master sends."""
+    """Refuse a put in a slave, whose log grows only by the master's bytes."""
     state.raise_unless_writable()
     return refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE)

@@ -1,4 +1,4 @@
-"""The log as bytes: what a master gives to its slaves, and what a slave takes."""
+"""The log as bytes: read by a master for its slaves, and appended by a slave."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ TIME = "store_timestamp_ms"
 class RawLog:
     """Read bytes of a log, and append those of a master.
 
-    The log of a slave ends with a whole record, as any log does: readers, dispatch and recovery rely on that. The bytes of a
-    record that has begun to come are kept here until the rest of it is there.
+    The log of a slave ends with a whole record, like any log: readers, dispatch and recovery rely on that. The bytes of
+    an incomplete record are kept here until its rest arrives.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RawLog:
         self._takes = config.takes_no_puts
         self._check_crc = config.check_crc_on_recover
         self._scan = ColumnScan((TIME,))
-        # A record that has begun, and where; of no meaning once the log ends somewhere else.
+        # An incomplete record, and its offset; invalid when the log ends elsewhere.
         self._begun: tuple[int, bytes] = 0, b""
         self._lock = Mutex(state.calls)
 
@@ -68,10 +68,10 @@ class RawLog:
         view, start, file_end = window
         return view[phy_offset - start : min(phy_offset + max_bytes, file_end, end) - start]
 
-    # ---- what a slave takes
+    # ---- appends of a slave
 
     def append(self, phy_offset: int, data: Buffer) -> int:
-        """Append the whole records of `data`; answer where the log ends."""
+        """Append the whole records of `data`; return the end of the log."""
         self._state.raise_if_closed()
         if not self._takes:
             raise ValueError(
@@ -121,12 +121,12 @@ class RawLog:
             self._state.repeat_or_fail_by(error, pause=False)
 
     def _take(self, data: memoryview, pos: int, at: int) -> int:
-        """Append what is whole in `data` from `pos` on, which lies at log offset `at`; answer its bytes, 0: more have to come."""
+        """Append the whole records of `data` from `pos` on, at offset `at`; return their bytes, 0 if none is whole."""
         file = self._log.files.find_file(at)
         file_end = (at if file is None else file.file_from_offset) + self._log.file_size
         length = min(len(data), pos + file_end - at)
         if self._scan.pending_rows:
-            self._scan.take()  # of a call that was interrupted
+            self._scan.take()  # rows of an interrupted call
         place = self._scan.feed(
             data, length, pos, at - pos, file_end, check_place=True, check_crc=self._check_crc
         )

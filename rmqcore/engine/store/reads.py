@@ -1,7 +1,7 @@
-"""Reads of an open store: lookups, offsets, and what memory holds.
+"""Reads of an open store: lookups, offsets, and pages in memory.
 
-`get` and `query` have their bodies in MessageStore, because one more Python call (30 ns) is an eighth of a query that finds
-nothing.
+`get` and `query` have their bodies in MessageStore, because one more Python call (30 ns) is an eighth of a query
+without results.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Reads:
         self._state.raise_if_closed()
         self._queues.hide_before(topic, phy_offset)
 
-    # ---- what memory holds
+    # ---- pages in memory
 
     def get_by(
         self,
@@ -138,7 +138,7 @@ class Reads:
         tags: str | None,
         *more: int,
     ) -> _T:
-        """Call a native relative of `get_messages`, with the errors of `MessageStore.get`; `more` are its own arguments."""
+        """Call a native variant of `get_messages` with its own arguments, `more`; errors as `MessageStore.get`."""
         self._state.raise_if_closed()
         try:
             if max_messages < 1:
@@ -167,7 +167,7 @@ class Reads:
         return not inside or is_warm(self._files, phy_offset, self._log.max_offset)
 
     def read_in_at(self, phy_offset: int) -> None:
-        """Wait until memory holds what `lookup` would return."""
+        """Wait until memory holds the message that `lookup` would return."""
         self._state.raise_if_closed()
         check_ints(phy_offset=phy_offset)
         if 0 <= phy_offset <= MAX_OFFSET:
@@ -182,7 +182,7 @@ class Reads:
         end_ms: int,
         index_type: str | None,
     ) -> None:
-        """Wait until memory holds what `query` would return."""
+        """Wait until memory holds the messages that `query` would return."""
         self._state.raise_if_closed()
         search = self._index.search
         found = search.query(topic, key, max_messages, begin_ms, end_ms, index_type, keep_gil=False)
@@ -190,7 +190,7 @@ class Reads:
             self.read_in_at(phy_offset)
 
     def _rest(self, topic: str, queue_id: int, queue: ConsumeQueue) -> Rest:
-        """Look up what a queue's first and last entry say, and its files."""
+        """Look up a queue's files, and its first and last entry."""
         self._state.raise_if_closed()
         begin, end = queue.min_offset, queue.max_offset
         oldest = queue.get_entry(begin) if begin < end else None

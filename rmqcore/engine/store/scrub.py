@@ -1,4 +1,4 @@
-"""The scrub of an open store: old log, queues and index are walked over again and again, and what is wrong is told."""
+"""The scrub of an open store: compares log, queues and index in repeated rounds, and reports problems."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Problems:
     Attributes
     ----------
     found : dict
-        Its keys, in the order of their first time, are a path in the store, a CommitLog offset (None where none is known) and
-        what is wrong there: the first `MOST_PROBLEMS`.
+        The first `MOST_PROBLEMS`. Keys, in the order of their first time, are a path in the store, a CommitLog offset
+        (None if unknown) and the problem there.
     count : int
-        Of all rounds; a problem that stays is counted in each.
+        Number of problems in all rounds; a problem that stays counts in each round.
     """
 
     def __init__(self) -> None:
@@ -49,14 +49,14 @@ def _note(
     phy_offset: int | None,
     what: str,
 ) -> None:
-    """Remember a problem, unless it is one of messages that were deleted since the round began."""
+    """Remember a problem, unless its messages were deleted since the round started."""
     if log.min_offset != min_offset and (phy_offset is None or phy_offset < log.min_offset):
         return
     problems.note(path, phy_offset, what)
 
 
 class Scrub:
-    """Make the steps of the scrub, and remember what they found."""
+    """Run the steps of the scrub, and remember their problems."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Scrub:
         state: StoreState,
         dispatch: Dispatch,
     ) -> None:
-        # A round knows this object alone: a store that is dropped in the middle of a round is let go of at once.
+        # A round refers only to this object, so a store that is dropped in the middle of a round is released at once.
         self._problems = Problems()
         self._parts = parts
         self._config = config
@@ -74,12 +74,12 @@ class Scrub:
         self._rounds = 0
         self._checked_bytes = 0
         self._phy_offset = 0
-        self._min_offset = 0  # of the log, when the round began
+        self._min_offset = 0  # of the log, at the start of the round
         self._round: Iterator[tuple[int, int]] | None = None
         self._lock = Mutex()
 
     def once(self) -> int:
-        """Look at the next piece; answer its bytes, 0 at the end of a round."""
+        """Compare the next piece; return its bytes, 0 at the end of a round."""
         self._state.raise_if_closed()
         return self._lock.run(self._once)
 
@@ -102,7 +102,7 @@ class Scrub:
         except OSError as error:
             if is_no_descriptor(
                 error
-            ):  # of the process, and no problem of the file: the round begins again
+            ):  # a limit of the process, not a fault of the file: the round starts again
                 self._round = None
                 self._state.repeat_or_fail_by(error, pause=False)
             if not isinstance(error, FileNotFoundError) or parts.log.min_offset == self._min_offset:
@@ -130,7 +130,7 @@ class Scrub:
         self._round = None
 
     def stats(self) -> dict[str, Any]:
-        """Return what was read, and what was found."""
+        """Return the bytes read, and the problems found."""
         return {
             "rounds": self._rounds,
             "checked_bytes": self._checked_bytes,

@@ -1,4 +1,4 @@
-"""State of a store: open, failed or closed, and how each of these ends its puts."""
+"""State of a store: open, failed or closed, and the refusal of puts in each state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from rmqcore.vocabulary.status import PutMessageStatus
 
 
 class Waiters(Protocol):
-    """The threads of an open store (`rmqcore.services`), as puts and readers that wait for them see them."""
+    """The threads of an open store (`rmqcore.services`), as seen by the puts and readers that wait for them."""
 
     def wait_flushed(self, end_offset: int, timeout_ms: int) -> PutMessageStatus:
         """Wait until the CommitLog is on disk up to an offset."""
@@ -41,16 +41,16 @@ class Waiters(Protocol):
         """Flush for callbacks that were added to the store's `flush_waiters`."""
 
     def look_soon(self) -> None:
-        """Look now which callbacks are to be answered because their time is over, or the store has failed."""
+        """Answer now the callbacks whose timeout has passed, or all if the store has failed."""
 
     def dispatch_soon(self) -> None:
-        """Begin the next dispatch now."""
+        """Start the next dispatch now."""
 
     def wait_dispatched(self, end_offset: int, timeout: float | None = None) -> bool:
         """Wait until messages below an offset are in queues and index."""
 
     def clean(self) -> None:
-        """Begin a round of cleaning now."""
+        """Start a round of cleaning now."""
 
     def stop(self) -> None:
         """End all threads."""
@@ -79,19 +79,19 @@ class StoreState:
     Attributes
     ----------
     calls : Calls
-        Which threads are inside a call that holds a lock of the store.
+        The threads that are inside a call that holds a lock of the store.
     closing : bool
         A close has started: waiting threads end their work.
     closed : str, optional
-        Why no method works any more; None while the store is open.
+        Why every method is refused; None while the store is open.
     errors : dict
-        Errors that cost no data, by the thread that met them.
+        Errors that cost no data, by the thread in which they occurred.
     flush_waiters : OffsetWaiters
         Callbacks that wait until the log is on disk up to some offset.
     replica_waiters : OffsetWaiters
         Callbacks that wait until enough followers hold the log up to some offset.
     waiters : Waiters, optional
-        The threads that do the steps; None while the caller does them.
+        The threads that run the steps; None if the caller runs them.
 
     Notes
     -----
@@ -103,7 +103,7 @@ class StoreState:
         self.calls = Calls()
         self.closed: str | None = None
         self.errors: dict[str, str] = {}
-        # They know the errors alone, not this object: their threads must not keep a store that is dropped.
+        # They hold the errors, not this object: their threads must not keep a dropped store alive.
         note_error = partial(_note, self.errors)
         late = PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.FLUSH_SLAVE_TIMEOUT
         self.flush_waiters = OffsetWaiters("on_flushed", late[0], note_error)
@@ -119,24 +119,24 @@ class StoreState:
         self._pid = os.getpid()
 
     def guard(self, appender: Appender) -> None:
-        """Make a failure, a close and a fork end the puts of `appender`; called once, when the store is open."""
+        """End the puts of `appender` at a failure, a close or a fork; called once, when the store is open."""
         self._appender = appender
         _states.add(self)
 
     def stop_puts(self) -> None:
-        """Refuse puts from now on; returns when those that have begun are answered."""
+        """Refuse puts from now on; return when the running puts are answered."""
         if self._appender is not None:
             self._appender.stop(self.raise_refusal)
 
-    # ---- what comes back: room on a disk, descriptors
+    # ---- shortages that can end: disk space, descriptors
 
     @property
     def no_puts(self) -> str | None:
-        """Why puts are refused for the time being; None while they are taken."""
+        """Why puts are refused for now; None while they are accepted."""
         return self._no_room or self._no_descriptor
 
     def pause_puts(self, why: str) -> None:
-        """Refuse puts with SERVICE_NOT_AVAILABLE until `resume_puts`: a disk has no room. Nothing else changes."""
+        """Refuse puts with SERVICE_NOT_AVAILABLE until `resume_puts`, because a disk has no room; reads continue."""
         self._no_room = why
         self._pause_appender()
 
@@ -162,7 +162,7 @@ class StoreState:
         self._pause_appender()
 
     def check_descriptors(self) -> None:
-        """Raise TooManyFilesError when the process gets no descriptors now."""
+        """Raise TooManyFilesError if the process gets no descriptors now."""
         if not descriptors_are_free():
             limit = files_limit(errno.EMFILE)
             raise TooManyFilesError(f"{self.root}: {os.strerror(errno.EMFILE)}; {limit}")
@@ -172,7 +172,7 @@ class StoreState:
             self._appender.pause(self.no_puts is not None)
 
     def pause_or_fail(self, error: OSError) -> None:
-        """Pause puts where a step lacked what comes back, and ask for a round of cleaning, which takes them again; else fail."""
+        """Pause puts until a cleaning round, which starts now, if a step lacked room or descriptors; else fail."""
         shortage = self.shortage(error)
         if shortage is None:
             self.fail(error)
@@ -186,7 +186,7 @@ class StoreState:
             self.waiters.clean()
 
     def shortage(self, error: OSError) -> ShortageError | None:
-        """Return the error of a step that may be repeated, because room or descriptors come back; None for all other errors."""
+        """Return the error of a step that lacked room or descriptors and may be repeated; None for all other errors."""
         path = error.filename or os.fspath(self.root)
         what = f"{path}: {error.strerror}"
         if is_no_descriptor(error):
@@ -196,19 +196,19 @@ class StoreState:
         return None
 
     def refused_for_now(self, what: str) -> ShortageError:
-        """Return the error of an append that found no room; `what` names it where nothing more is known."""
+        """Return the error of an append that found no room; `what` is its text if no cause is known."""
         kind = TooManyFilesError if self._no_descriptor and not self._no_room else DiskFullError
         return kind(f"{self.root}: {self.no_puts or what}")
 
     def note_error(self, service: str, error: BaseException | None) -> None:
-        """Keep an error that costs no data, or forget it."""
+        """Keep an error that costs no data; None: forget the last one."""
         _note(self.errors, service, error)
 
     # ---- failed
 
     @property
     def failure(self) -> BaseException | None:
-        """The first error after which nothing may be written."""
+        """The first error after which writes are refused."""
         return self._failures[0] if self._failures else None
 
     def fail(self, error: BaseException) -> None:
@@ -221,10 +221,10 @@ class StoreState:
             self.waiters.look_soon()
 
     def fail_by(self, error: OSError) -> NoReturn:
-        """Fail the store because of `error`, and raise StoreFailedError; an error of no system call is raised as it is.
+        """Fail the store because of `error`, and raise StoreFailedError; raise errors of no system call unchanged.
 
-        Raise TooManyFilesError for a step that got no descriptor: it has opened nothing, so no sync failed; it may be repeated.
-        No room is a failure here: a sync that finds none has perhaps lost what it was to bring to disk.
+        Raise TooManyFilesError for a step without a descriptor: it has opened no file, so no sync failed, and it may be
+        repeated. A full disk is a failure here: a sync that finds no room may have lost the bytes to sync.
         """
         if not is_of_the_system(error):
             raise error
@@ -235,9 +235,10 @@ class StoreState:
         raise error
 
     def repeat_or_fail_by(self, error: OSError, *, pause: bool) -> NoReturn:
-        """Raise a ShortageError where a step lacked what comes back, and may be repeated; else fail, and raise StoreFailedError.
+        """Raise a ShortageError if a step lacked room or descriptors; otherwise fail, and raise StoreFailedError.
 
-        With `pause` nothing more is put before the next round of cleaning has looked.
+        A ShortageError means that the step may be repeated. With `pause`, puts are refused until the next round of
+        cleaning.
         """
         shortage = self.shortage(error)
         if shortage is None:
@@ -247,7 +248,7 @@ class StoreState:
         raise shortage from error
 
     def raise_if_failed(self) -> None:
-        """Raise StoreFailedError when the store has failed."""
+        """Raise StoreFailedError if the store has failed."""
         if self.failure is not None:
             raise StoreFailedError(
                 f"{self.root}: {self.failure}; the store refuses writes until it is opened again"
@@ -256,32 +257,33 @@ class StoreState:
     # ---- closed
 
     def raise_if_closed(self) -> None:
-        """Raise StoreClosedError when the store is closed, or belongs to the parent of this process."""
+        """Raise StoreClosedError if the store is closed, or belongs to the parent of this process."""
         if self.closed is not None:
             raise StoreClosedError(f"{self.root}: {self.closed}")
 
     def raise_if_forked(self) -> None:
-        """Raise StoreClosedError in a forked child: the numbers there are the parent's, and old."""
+        """Raise StoreClosedError in a forked child, whose copies of the parent's numbers are old."""
         if os.getpid() != self._pid:
             self.raise_if_closed()
 
     def raise_unless_writable(self) -> None:
-        """Raise StoreClosedError or StoreFailedError when nothing may be written."""
+        """Raise StoreClosedError or StoreFailedError if writes are refused."""
         if self.closed is not None:
             self.raise_if_closed()
         if self.failure is not None:
             self.raise_if_failed()
 
     def raise_refusal(self) -> NoReturn:
-        """Raise the reason why a put is refused: the appender calls this once it is stopped."""
+        """Raise the reason why a put is refused: a stopped appender calls this."""
         self.raise_unless_writable()
         raise StoreClosedError(f"{self.root}: the store is being closed")
 
     def close(self, *, finish: Callable[[], None], release: Callable[[], None]) -> None:
-        """End puts, then threads; `finish` what they left, but not after a failure; `release` the directory in any case.
+        """End puts, then threads; call `finish`, except after a failure; call `release` always.
 
-        A thread that holds a lock of the store further down its stack (this is a signal handler, a destructor or a callback on
-        top of one of its calls) would wait for itself: there puts end now, and the rest follows when that call returns or raises.
+        A thread that already holds a lock of the store further down its stack (a signal handler, a destructor or a
+        callback inside one of its calls) would wait for itself: there puts end now, and the rest follows when that call
+        returns or raises.
 
         An interrupt leaves the store closed for puts, and the next close continues.
         """
@@ -299,12 +301,12 @@ class StoreState:
             self._answer_waiters()
 
     def _answer_waiters(self) -> None:
-        """Call back all that still wait, outside of all locks; the close after an interrupted one does so too."""
+        """Call all waiting callbacks, outside of all locks; the close after an interrupted one does so too."""
         if self._released:
             self._end_waiters()
 
     def serve_waiters(self) -> None:
-        """Call back all whose result is known now, as the threads do; for a store without threads."""
+        """Call the callbacks whose result is known now; for a store without threads."""
         if self.failure is not None:
             self._end_waiters()
             return
@@ -325,7 +327,7 @@ class StoreState:
         try:
             if self.failure is None and not self._finished:
                 finish()
-        except (StoreError, MemoryError):  # what goes past this is an interrupt
+        except (StoreError, MemoryError):  # only an interrupt passes
             self._release(release)
             raise
         self._release(release)
@@ -338,14 +340,14 @@ class StoreState:
         self._released = True
 
     def _forget_frames(self) -> None:
-        """Let go of what the calls that failed had in hand: frames are kept with an error, and keep files mapped."""
+        """Release the frames of the failed calls: an error keeps its frames, and these keep files mapped."""
         for failure in self._failures:
             clear_frames(failure.__traceback__)
 
     def forbid_in_child(self) -> None:
         """In a forked child: answer with StoreClosedError and touch no file, lock or descriptor of the parent.
 
-        A thread that does not exist in the child may hold any lock, so this takes none.
+        A thread that does not exist in the child may hold any lock, so this acquires none.
         """
         self.closed = self.closed or f"it is open in process {self._pid}, of which this is a fork"
         self._released = True

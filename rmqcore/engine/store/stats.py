@@ -34,7 +34,7 @@ def read_stats(
 
 
 def _skipped(places: list[Skipped]) -> dict[str, Any]:
-    """Count the places over which the dispatch went on, and name the first ones."""
+    """Return the number of places that dispatch passed over, and the first of them."""
     shown = places[:MOST_SKIPPED]
     return {
         "count": len(places),

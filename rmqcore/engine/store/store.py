@@ -9,11 +9,11 @@ The methods here are the contract: arguments, results, errors, threads. Each cal
 | `_puts` (puts.py) | the append, then the waits for disk and followers |
 | `_reads` (reads.py) | lookups in log, queues and index |
 | `_flush` (flush.py) | log, queues, index and checkpoint to disk |
-| `_dispatch` (dispatch.py) | log to queues and index; who is called when they grow |
+| `_dispatch` (dispatch.py) | log to queues and index; listeners for new entries |
 | `_clean` (clean.py), `_scrub` (scrub.py) | rounds that delete, and rounds that compare |
-| `_followers` (followers.py), `_raw_log` (raw_log.py) | what followers hold, and the log as bytes for them |
+| `_followers` (followers.py), `_raw_log` (raw_log.py) | offsets of followers, and the log as bytes for them |
 
-The parts know the state and each other, never the store: a store that is dropped is released at once.
+The parts refer to the state and each other, never to the store, so a dropped store is released at once.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ class MessageStore(PutMethod):
     paths : StorePaths
     config : MessageStoreConfig
     create : bool
-        Make the directory when it is not there.
+        Make the directory if it is missing.
     clock : callable, optional
-        Answers milliseconds since the epoch; called once a put inside the append lock.
+        Returns milliseconds since the epoch; called once per put, inside the append lock.
     mode : RecoverMode
     settle : callable
-        Gives the configuration for the files that are there.
+        Returns the configuration for the existing files.
 
     Attributes
     ----------
     config : MessageStoreConfig
-        With the file sizes that the store has.
+        Configuration with the store's own file sizes.
     recovery : RecoveryReport
-        What this open scanned, cut and dispatched again.
+        Report of the bytes that this open scanned, cut and dispatched again.
 
     Raises
     ------
@@ -123,7 +123,7 @@ class MessageStore(PutMethod):
         self._raw_log = RawLog(parts, config, self._state, self._dispatch)
         self._scrub = Scrub(parts, config, self._state, self._dispatch)
         self._clean = Clean(parts, config, self._state, self._dispatch, self._flush)
-        # For the calls that are made a million times a second: each is one attribute away.
+        # For calls that run a million times per second: each part is one attribute access away.
         self._put_with(self._puts.chosen_put, self._puts.append_one)
         self._log = parts.log
         self._queues = parts.queues
@@ -142,7 +142,7 @@ class MessageStore(PutMethod):
 
     @property
     def min_phy_offset(self) -> int:
-        """CommitLog offset of the first byte that is there."""
+        """CommitLog offset of the first byte."""
         return self._log.min_offset
 
     @property
@@ -152,7 +152,7 @@ class MessageStore(PutMethod):
 
     @property
     def flushed_phy_offset(self) -> int:
-        """CommitLog offset up to which everything is on disk; moves only after a sync that succeeded."""
+        """CommitLog offset up to which all bytes are on disk; rises only after a successful sync."""
         return self._log.flushed_offset
 
     @property
@@ -172,9 +172,10 @@ class MessageStore(PutMethod):
 
     # ---- puts
 
-    # `put` and `append` are native methods, inherited from PutMethod (src/rmqcore/_native/put/put_method.pyx): a Python frame
-    # takes 30 to 70 of the 180 ns of a put. They call what `Puts` chose when the store was opened: `Puts.chosen_put`, which is
-    # the appender's own put under ASYNC_FLUSH, else `Puts.put_and_wait`; and `Puts.append_one`.
+    # `put` and `append` are native methods, inherited from PutMethod (src/rmqcore/_native/put/put_method.pyx): a Python
+    # frame takes 30 to 70 of the 180 ns of a put. They call what `Puts` chose when the store was opened:
+    # `Puts.chosen_put`, which is the appender's own put under ASYNC_FLUSH, else `Puts.put_and_wait`; and
+    # `Puts.append_one`.
 
     def put_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one topic and queue: all or nothing, next to each other, in one file.
@@ -182,18 +183,19 @@ class MessageStore(PutMethod):
         Parameters
         ----------
         messages : iterable of Message
-            Equal in topic, queue id, SYSFLAG, born time, hosts, reconsume times, as Java's MessageExtBatch has them once.
+            Equal in topic, queue id, SYSFLAG, born time, hosts, reconsume times, as Java's MessageExtBatch has them
+            once.
 
         Returns
         -------
         PutResult
-            `msg_size` is the total, `msg_id` has all ids with commas between them. MESSAGE_ILLEGAL when one breaks a limit,
-            with a transaction type, with a DELAY, or when the batch is over `max_message_size`.
+            `msg_size` is the total, `msg_id` lists all ids, separated by commas. MESSAGE_ILLEGAL if a message breaks a
+            limit, has a transaction type or a DELAY, or if the batch exceeds `max_message_size`.
 
         Raises
         ------
         ValueError
-            No message, or one that differs in what all share.
+            The batch is empty, or a message differs in a shared field.
 
         Notes
         -----
@@ -202,14 +204,14 @@ class MessageStore(PutMethod):
         return self._puts.put_batch(messages)
 
     def append_batch(self, messages: Iterable[Message]) -> PutResult:
-        """Do as `put_batch`, but wait for nothing: what `append` is to `put`. `on_flushed` tells when it is on disk."""
+        """Append as `put_batch`, but return without waiting; `on_flushed` reports when the messages are on disk."""
         return self._puts.append_batch(messages)
 
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append any messages in order, each for itself, in one native call.
 
-        A message that cannot be stored has its status in the answer and keeps none of the others from it. With SYNC_FLUSH the
-        disk is waited for once.
+        A message that cannot be stored has its status in the result; the others are stored. With SYNC_FLUSH the call
+        waits for the disk once.
 
         Raises
         ------
@@ -228,13 +230,13 @@ class MessageStore(PutMethod):
         Parameters
         ----------
         data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
-            pyarrow, Polars, DuckDB... Columns ``topic``, ``body``, ``queue_id``, ``tags``, ``keys`` (a list of words), and the
-            other arguments of Message, all but the first two optional.
+            pyarrow, Polars, DuckDB... Columns ``topic``, ``body``, ``queue_id``, ``tags``, ``keys`` (a list of words),
+            and the other arguments of Message, all but the first two optional.
 
         Raises
         ------
         TypeError
-            No Arrow data, or a column of a type that it cannot have.
+            `data` is not Arrow data, or a column has a wrong type.
         ValueError
             An unknown, missing or repeated column.
         OSError
@@ -252,14 +254,14 @@ class MessageStore(PutMethod):
     def plain_appender(self) -> Appender | None:
         """The appender for messages that native code has prepared.
 
-        None where a put is more than an append: in a slave, or with light queues. The caller waits by itself: under SYNC_FLUSH by
-        `on_flushed`, for followers by `on_replicated`.
+        None if a put is more than an append: in a slave, or with light queues. The caller waits itself: under
+        SYNC_FLUSH with `on_flushed`, for followers with `on_replicated`.
         """
         return self._puts.plain_appender
 
     # ---- reads
 
-    # `get` and `query` have their whole body here: one more call is an eighth of a query that finds nothing.
+    # `get` and `query` have their whole body here: one more call is an eighth of a query without results.
 
     def get(
         self,
@@ -278,11 +280,12 @@ class MessageStore(PutMethod):
         topic : str
         queue_id, queue_offset : int
         max_messages : int
-            At most 32 come at once, 8 from far behind (the ``max_transfer_*`` fields), and never past the end of a queue file.
+            At most 32 are returned, 8 from far behind (the ``max_transfer_*`` fields), and none past the end of a queue
+            file.
         tags : str, optional
             ``"TagA"``, ``"TagA || TagB"`` or ``"*"``; hashes are compared, as a broker does.
         max_bytes : int, optional
-            One message always comes.
+            Most bytes to return; one message is always returned.
 
         Returns
         -------
@@ -337,16 +340,16 @@ class MessageStore(PutMethod):
         ----------
         topic, key : str
         max_messages : int
-            At most `max_msgs_num_batch` (64) come.
+            At most `max_msgs_num_batch` (64) are returned.
         begin_ms, end_ms : int
-            Store time in milliseconds, both included; the index knows it to the second.
+            Store time in milliseconds, both included; the index holds it in seconds.
         index_type : str, optional
-            ``"T"``: `key` is a tag. ``"K"`` and ``"U"`` are keys and unique keys, which the index does not tell apart.
+            ``"T"``: `key` is a tag. ``"K"`` and ``"U"`` are keys and unique keys, which the index does not distinguish.
 
         Returns
         -------
         QueryResult
-            Entries whose records are gone are left out.
+            Messages, without entries whose records were deleted.
 
         Raises
         ------
@@ -356,10 +359,8 @@ class MessageStore(PutMethod):
             A negative `max_messages`, another `index_type`, a time that no long holds.
         StoreClosedError
 
-        Notes
-        -----
-        Source: RocketMQ 5.5.0 DefaultMessageStore#queryMessage. Its second and third round ask the same again, because they go on
-        before the store time of a record that is not there.
+        Notes ----- Source: RocketMQ 5.5.0 DefaultMessageStore#queryMessage. Its second and third round repeat the same
+        search, because they continue before the store time of a missing record.
         """
         if self._state.closed is not None:
             self._state.raise_if_closed()
@@ -409,7 +410,7 @@ class MessageStore(PutMethod):
         Raises
         ------
         ValueError
-            Another `boundary`.
+            `boundary` has another value.
 
         Notes
         -----
@@ -434,14 +435,14 @@ class MessageStore(PutMethod):
         return self._reads.topics()
 
     def queues(self) -> list[QueueInfo]:
-        """Return every queue with its offsets, sorted by topic and queue id; each is also the pair of these."""
+        """Return every queue with its offsets, sorted; each is also the pair (topic, queue id)."""
         return self._reads.queues()
 
     def hide_before(self, topic: str, phy_offset: int) -> None:
         """Start the queues of a topic at the first message at or behind a CommitLog offset, until the store is closed.
 
-        Queue offsets, files and log stay as they are: `lookup` and `query` find what is hidden. Messages before `phy_offset` that
-        are not dispatched yet are not hidden; `wait_dispatched` before.
+        Queue offsets, files and log stay as they are: `lookup` and `query` find hidden messages. Messages before
+        `phy_offset` that are not dispatched yet are not hidden: call `wait_dispatched` first.
 
         Parameters
         ----------
@@ -454,7 +455,7 @@ class MessageStore(PutMethod):
         """
         self._reads.hide_before(topic, phy_offset)
 
-    # ---- reads that wait for no disk, and those that wait for one beside all other threads
+    # ---- reads that never wait for the disk, and reads that wait for it without the GIL
 
     def get_warm(
         self,
@@ -465,13 +466,13 @@ class MessageStore(PutMethod):
         *,
         tags: str | None = None,
     ) -> GetResult | None:
-        """Do as `get`, but wait for no disk: it ends before the first message that memory does not hold.
+        """Return messages as `get`, but without waiting for the disk: only those before the first that memory lacks.
 
         Returns
         -------
         GetResult or None
-            None: that is the first one already. `read_in` waits for it. Where the system does not tell what memory holds, this is
-            the same as `get`, whose errors it has.
+            None: memory lacks the first message; `read_in` reads it. If the system does not report pages in memory,
+            this is the same as `get`. Errors as `get`.
         """
         appended_from = self._log.appended_from
         return self._reads.get_by(
@@ -495,7 +496,7 @@ class MessageStore(PutMethod):
         return self._reads.is_warm_at(phy_offset)
 
     def read_in_at(self, phy_offset: int) -> None:
-        """Wait until memory holds what `lookup` would give, as `read_in`."""
+        """Wait until memory holds the message that `lookup` would return, as `read_in`."""
         self._reads.read_in_at(phy_offset)
 
     def read_in_query(
@@ -507,15 +508,15 @@ class MessageStore(PutMethod):
         end_ms: int,
         index_type: str | None = None,
     ) -> None:
-        """Wait until memory holds what `query` would give, as `read_in`."""
+        """Wait until memory holds the messages that `query` would return, as `read_in`."""
         self._reads.read_in_query(topic, key, max_messages, begin_ms, end_ms, index_type)
 
     # ---- waits and callbacks
 
     def wait_dispatched(self, timeout: float | None = None) -> bool:
-        """Wait until all messages that consumers may see are in queues and index; answer whether they are.
+        """Wait until all messages that consumers may see are in queues and index; return False after the timeout.
 
-        Without threads (``services=False``) the steps are made here.
+        Without threads (``services=False``) this call runs the steps.
 
         Parameters
         ----------
@@ -532,13 +533,14 @@ class MessageStore(PutMethod):
         Parameters
         ----------
         callback : callable
-            Gets a list of `Arrival`: ``topic``, ``queue_id``, ``next_queue_offset`` (behind the newest entry) and ``tags_codes``
-            of the new entries. One list per batch of dispatch, which covers about a millisecond. The dispatch thread
-            (``services=False``: the caller of `dispatch_once`) calls it, and holds no lock of the store; the next dispatch waits
-            for it. An exception that it raises is shown in `stats()` and has no other effect.
+            Gets a list of `Arrival`: ``topic``, ``queue_id``, ``next_queue_offset`` (behind the newest entry) and
+            ``tags_codes`` of the new entries. One list per batch of dispatch, which covers about a millisecond. The
+            dispatch thread (``services=False``: the caller of `dispatch_once`) calls it, and holds no lock of the
+            store; the next dispatch waits for it. An exception that it raises is shown in `stats()` and has no other
+            effect.
         topics : iterable of str, optional
-            The wanted topics; the callback may get others, too. If all listeners together want at most 8 topics, messages of
-            other topics are dispatched without the GIL.
+            The wanted topics; the callback may get others, too. If all listeners together want at most 8 topics,
+            messages of other topics are dispatched without the GIL.
 
         Returns
         -------
@@ -551,13 +553,11 @@ class MessageStore(PutMethod):
             `callback` is not callable.
         StoreClosedError
 
-        Notes
-        -----
-        `get` returns every reported message. A message may be reported twice, after an interrupt or if two threads dispatch;
-        messages that the `close` of a store without threads dispatches are not reported. If messages arrive while a listener
-        registers, its first list may be empty: the earlier messages are already in the queues and are not reported. To miss
-        nothing, read `max_offset` once after registering, and again on each empty list. While a listener wants all topics,
-        dispatch needs the GIL for each batch (docs/concurrency.md).
+        Notes ----- `get` returns every reported message. A message may be reported twice, after an interrupt or if two
+        threads dispatch; messages that the `close` of a store without threads dispatches are not reported. If messages
+        arrive while a listener registers, its first list may be empty: the earlier messages are already in the queues
+        and are not reported. To miss nothing, read `max_offset` once after registering, and again on each empty list.
+        While a listener wants all topics, dispatch needs the GIL for each batch (docs/concurrency.md).
 
         Source: RocketMQ 5.5.0 MessageArrivingListener.
         """
@@ -575,10 +575,10 @@ class MessageStore(PutMethod):
         end_phy_offset : int
             End of a message: ``phy_offset + msg_size`` of the result of `append`.
         callback : callable
-            PUT_OK: on disk. FLUSH_DISK_TIMEOUT: unknown when the time was over; a later call reports it. UNKNOWN_ERROR: the store
-            failed or was dropped before the result was known. docs/concurrency.md lists the threads that call it; they hold no
-            lock of the store. The next sync waits for the callback, so it should return quickly. An exception that it raises is
-            shown in `stats()` and has no other effect.
+            PUT_OK: on disk. FLUSH_DISK_TIMEOUT: unknown when the time was over; a later call reports it. UNKNOWN_ERROR:
+            the store failed or was dropped before the result was known. docs/concurrency.md lists the threads that call
+            it; they hold no lock of the store. The next sync waits for the callback, so it should return quickly. An
+            exception that it raises is shown in `stats()` and has no other effect.
         timeout_ms : int, optional
             Milliseconds; `sync_flush_timeout` when None.
 
@@ -591,10 +591,8 @@ class MessageStore(PutMethod):
         TypeError
             `callback` is not callable.
 
-        Notes
-        -----
-        Without threads (``services=False``) `flush` and `close` call the callbacks, and timeouts are not watched. A store that
-        is dropped then calls none, nor does a forked child.
+        Notes ----- Without threads (``services=False``) `flush` and `close` call the callbacks, and timeouts are not
+        watched. A store that is dropped then calls none, nor does a forked child.
 
         Source: RocketMQ 5.5.0 CommitLog.GroupCommitService, FlushDiskWatcher.
         """
@@ -606,8 +604,8 @@ class MessageStore(PutMethod):
     def replicated(self, phy_offset: int) -> None:
         """Record that enough followers have the CommitLog up to an offset, and answer the puts and callbacks that wait for it.
 
-        Replication calls this. `replicas_needed` (rmqcore/engine/store/put_waits.py) returns how many replicas are enough: for a
-        SYNC_MASTER `in_sync_replicas`, including the master.
+        Replication calls this. `replicas_needed` (rmqcore/engine/store/put_waits.py) returns how many replicas are
+        enough: for a SYNC_MASTER `in_sync_replicas`, including the master.
 
         Parameters
         ----------
@@ -642,17 +640,17 @@ class MessageStore(PutMethod):
     ) -> None:
         """Call ``callback(status)`` once, when enough followers hold the CommitLog up to an offset: the wait of a SYNC_MASTER.
 
-        Whatever the role of the store and the messages are: a program that does not need followers does not ask.
+        It waits for any role of the store and any message: a program that needs no followers does not call it.
 
         Parameters
         ----------
         end_phy_offset : int
-            Where a message ends: ``phy_offset + msg_size`` of what `append` returned.
+            End of a message: ``phy_offset + msg_size`` of the result of `append`.
         callback : callable
-            PUT_OK: `replicated` has reported that offset. FLUSH_SLAVE_TIMEOUT: the time is over; the message stays stored here,
-            and goes to followers when they come. UNKNOWN_ERROR: the store has failed, was closed or was dropped before. The
-            thread that has the answer calls it (docs/concurrency.md) and holds no lock of the store. What it raises is shown in
-            `stats()`, and keeps no other callback from its answer.
+            PUT_OK: `replicated` has reported that offset. FLUSH_SLAVE_TIMEOUT: the timeout passed; the message stays
+            stored here, and followers get it when they connect. UNKNOWN_ERROR: the store failed, was closed or was
+            dropped before. The thread that has the answer calls it (docs/concurrency.md) and holds no lock of the
+            store. An exception that it raises is shown in `stats()` and has no other effect.
         timeout_ms : int, optional
             Milliseconds; `slave_timeout` when None.
 
@@ -665,10 +663,8 @@ class MessageStore(PutMethod):
         TypeError
             `callback` is not callable.
 
-        Notes
-        -----
-        Without threads (``services=False``) `replicated`, `flush` and `close` call the callbacks, and no other call watches the
-        time. A store that is dropped then calls none, nor does a forked child.
+        Notes ----- Without threads (``services=False``) `replicated`, `flush` and `close` call the callbacks, and no
+        other call watches the time. A store that is dropped then calls none, nor does a forked child.
 
         Source: RocketMQ 5.5.0 CommitLog#handleHA, GroupTransferService.
         """
@@ -687,13 +683,14 @@ class MessageStore(PutMethod):
         Returns
         -------
         memoryview
-            Bytes to return at most, up to the end of their file (with its BLANK) and not beyond `confirm_offset`: under
-            SYNC_FLUSH a slave gets nothing that this store may lose. Empty at that end. It keeps the mapped file that it reads.
+            At most `max_bytes`, up to the end of their file (with its BLANK) and not beyond `confirm_offset`: under
+            SYNC_FLUSH a slave gets no bytes that this store may lose. Empty at that end. The view keeps its file
+            mapped.
 
         Raises
         ------
         ValueError
-            The log has no such offset, or not any more.
+            The offset lies outside of the log, perhaps because its file was deleted.
         StoreClosedError
 
         Notes
@@ -708,11 +705,11 @@ class MessageStore(PutMethod):
         Parameters
         ----------
         phy_offset : int
-            Where they lie in the master's log: `max_phy_offset`, or behind the bytes that were given last. A log that holds
-            nothing begins where any file of the master's does.
+            Their offset in the master's log: `max_phy_offset`, or behind the bytes of the last call. An empty log may
+            start at the start of any file of the master.
         data : buffer
-            Records, and the rest of a file behind a BLANK. They may begin and end in the middle of a record: the log grows by
-            whole records alone, and the begin of the next one is kept in memory until the rest is given.
+            Records, and the rest of a file behind a BLANK. They may start and end in the middle of a record: the log
+            grows only by whole records, and the first part of the next one is kept in memory until the rest arrives.
 
         Returns
         -------
@@ -740,13 +737,13 @@ class MessageStore(PutMethod):
     # ---- steps: services repeat them; without threads a program calls them itself
 
     def dispatch_once(self) -> int:
-        """Put one window of the log into queues and index; answer its bytes, 0 when there is nothing (yet).
+        """Put one window of the log into queues and index; return its bytes, 0 if no record waits.
 
         Raises
         ------
         DiskFullError, TooManyFilesError
-            There is no disk space for entries, or no file descriptor; the next call tries again. Until then puts are answered
-            SERVICE_NOT_AVAILABLE.
+            The disk has no space for entries, or the process no free descriptor; the next call tries again. Until then
+            puts return SERVICE_NOT_AVAILABLE.
         StoreFailedError
             A write failed, now or earlier.
         CorruptMessageError
@@ -757,8 +754,8 @@ class MessageStore(PutMethod):
     def dispatch_until(self, bell: Bell, *, follow: bool) -> bool:
         """Dispatch the new records, with `follow` also those that arrive; return True to be called again at once.
 
-        Concurrent puts do not wait for the GIL. It ends when the bell rings, when nothing has come for some milliseconds
-        (False), or after a tenth of a second.
+        Concurrent puts do not wait for the GIL. The call returns when the bell rings, after some milliseconds without a
+        record (False), or after 0.1 s.
 
         Parameters
         ----------
@@ -774,23 +771,23 @@ class MessageStore(PutMethod):
         return self._dispatch.until(bell, follow)
 
     def flush(self, least_pages: int = 0) -> int:
-        """Bring the CommitLog to disk; answer `flushed_phy_offset`.
+        """Bring the CommitLog to disk; return `flushed_phy_offset`.
 
         Parameters
         ----------
         least_pages : int
-            Do nothing while fewer pages of 4096 bytes wait; 0 takes any.
+            Do nothing while fewer pages of 4096 bytes wait; 0: sync any bytes that wait.
 
         Raises
         ------
         StoreFailedError
-            The sync failed, or the store has failed before: what is on disk is not known.
+            The sync failed, or the store has failed before: the bytes that are on disk are unknown.
         """
         return self._flush.flush_log(least_pages)
 
     @property
     def flush_waiters(self) -> OffsetWaiters:
-        """Callbacks that wait for the disk; `flush` notes there how far it came, and the thread that repeats it answers them."""
+        """Callbacks that wait for the disk; `flush` notes its offset here, and the flush thread answers them."""
         return self._state.flush_waiters
 
     @property
@@ -799,7 +796,7 @@ class MessageStore(PutMethod):
         return self._state.replica_waiters
 
     def flush_consume_queues(self, least_pages: int = 0) -> None:
-        """Bring the queues' entries to disk; with 0 the checkpoint learns how far they are."""
+        """Bring the queues' entries to disk; with 0 note in the checkpoint how far they are."""
         self._flush.flush_queues(least_pages)
 
     def write_checkpoint(self) -> None:
@@ -807,19 +804,20 @@ class MessageStore(PutMethod):
         self._flush.write_checkpoint()
 
     def prepare_space(self) -> bool:
-        """Allocate and populate one step ahead of the writer; answer whether more is wanted now.
+        """Allocate and populate one step ahead of the writer; return True if more is wanted now.
 
         Raises
         ------
         DiskFullError, TooManyFilesError
-            There is no disk space or no file descriptor; puts use the space already allocated, and the next call tries again.
+            The disk has no space, or the process no free descriptor; puts use the space already allocated, and the next
+            call tries again.
         StoreFailedError
             The disk refuses for another reason, now or earlier.
         """
         return self._flush.prepare_space()
 
     def scrub_once(self) -> int:
-        """Compare a piece of log, queues and index; answer its bytes, 0 at the end of a round. `stats` tells of problems."""
+        """Compare a piece of log, queues and index; return its bytes, 0 at a round's end. `stats` shows problems."""
         return self._scrub.once()
 
     def on_append(self, ring: Callable[[], object]) -> None:
@@ -827,7 +825,7 @@ class MessageStore(PutMethod):
         self._log.on_append(ring)
 
     def on_low_space(self, ring: Callable[[], object]) -> None:
-        """Call `ring` once, when `prepare_space` has something to do."""
+        """Call `ring` once, when `prepare_space` has work to do."""
         self._log.on_low_space(ring)
         self._index.on_low_space(ring)
 
@@ -838,20 +836,20 @@ class MessageStore(PutMethod):
         disk_ratio: float | None = None,
         pause: Pause | None = None,
     ) -> CleanReport:
-        """Make one round of cleaning: delete what Java's rules say, and see whether the disk is too full for puts.
+        """Run one round of cleaning: delete files by Java's rules, and check whether the disk is too full for puts.
 
-        Files of the CommitLog are deleted from the oldest on, `delete_file_batch_max` at most: at an hour of `delete_when`, or
-        where a disk is used by more than `disk_max_used_space_ratio`, those that were not changed for `file_reserved_time`; where
-        it is used by more than `disk_space_clean_forcibly_ratio`, all but the newest. Then queue and index files that have no
-        message any more. Above `disk_space_warning_level_ratio` puts are answered SERVICE_NOT_AVAILABLE, until a round finds the
-        disk below `disk_space_clean_forcibly_ratio`.
+        Files of the CommitLog are deleted oldest first, `delete_file_batch_max` at most: at an hour of `delete_when`,
+        or if a disk is used by more than `disk_max_used_space_ratio`, those unchanged for `file_reserved_time`; if it
+        is used by more than `disk_space_clean_forcibly_ratio`, all but the newest. Then queue and index files without
+        messages are deleted. Above `disk_space_warning_level_ratio` puts return SERVICE_NOT_AVAILABLE, until a round
+        finds the disk below `disk_space_clean_forcibly_ratio`.
 
         Parameters
         ----------
         now_ms : int, optional
-            Stands in for the clock: milliseconds since the epoch. A file's age is counted from its mtime.
+            Replaces the clock: milliseconds since the epoch. A file's age is counted from its mtime.
         disk_ratio : float, optional
-            Stands in for the used part of all disks, 0 to 1.
+            Replaces the used part of all disks, 0 to 1.
         pause : callable, optional
             ``pause(milliseconds)`` is called between two files, instead of a sleep; True ends the round.
 
@@ -864,12 +862,10 @@ class MessageStore(PutMethod):
         ValueError
             `disk_ratio` is not between 0 and 1.
         StoreFailedError
-            The directories are not in their places any more, or files cannot be deleted.
+            The directories were moved or replaced, or files cannot be deleted.
 
-        Notes
-        -----
-        Views that the program holds stay valid; their disk space is freed when they are dropped. What is not yet on disk, or
-        not yet in the queues, is not deleted; Java deletes it.
+        Notes ----- Views that the program holds stay valid; their disk space is freed when they are dropped. Messages
+        that are not yet on disk, or not yet in the queues, are not deleted; Java deletes them.
 
         Source: RocketMQ 5.5.0 DefaultMessageStore.CleanCommitLogService, ConsumeQueueStore.CleanConsumeQueueService,
         IndexService#deleteExpiredFile.
@@ -877,10 +873,11 @@ class MessageStore(PutMethod):
         return self._clean.once(now_ms, disk_ratio, pause)
 
     def clean_expired_consume_queues(self) -> list[tuple[str, int]]:
-        """Delete the queues whose messages have all left the log, as mqadmin cleanExpiredCQ does; answer topics and queue ids.
+        """Delete queues whose messages have all left the log, as mqadmin cleanExpiredCQ; return topics and queue ids.
 
-        The store never does this by itself: the queue may belong to a deleted topic, or to one that gets one message per month.
-        The next message of a deleted queue gets queue offset 0. Topics that RocketMQ itself uses are left alone.
+        The store never does this by itself: the queue may belong to a deleted topic, or to one that gets one message
+        per month. The next message of a deleted queue gets queue offset 0. Topics that RocketMQ itself uses are left
+        alone.
 
         Raises
         ------
@@ -929,25 +926,26 @@ class MessageStore(PutMethod):
 
     @property
     def refusal(self) -> str | None:
-        """Why messages are refused: the first failure, or which room or descriptors are missing. None while they are taken."""
+        """Why messages are refused: the first failure, or missing room or descriptors. None while they are accepted."""
         failure = self._state.failure
         return self._state.no_puts if failure is None else str(failure)
 
     def raise_if_failed(self) -> None:
-        """Raise StoreFailedError when the store has failed."""
+        """Raise StoreFailedError if the store has failed."""
         self._state.raise_if_failed()
 
     def close(self) -> None:
-        """Write everything, say that the exit is clean, and let go of the directory. May be repeated, from any thread.
+        """Write all data, mark the exit as clean, and release the directory. May be repeated, from any thread.
 
-        Pending messages are dispatched first. Views that the program holds stay valid. After a failure nothing is written: the
-        next open recovers. On top of another call of the same thread (a signal handler, a destructor) that holds a lock, puts
-        end at once and the rest follows when that call returns or raises, or at the exit of the interpreter.
+        Pending messages are dispatched first. Views that the program holds stay valid. After a failure no file is
+        written: the next open recovers. Inside another call of the same thread that holds a lock (a signal handler, a
+        destructor), puts end at once and the rest follows when that call returns or raises, or at the exit of the
+        interpreter.
 
         Raises
         ------
         StoreFailedError
-            Something could not be written now; the directory is let go of all the same.
+            A write failed; the directory is released all the same.
         """
         self._state.close(finish=self._flush.finish, release=self._release)
 

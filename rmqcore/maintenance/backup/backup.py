@@ -1,4 +1,4 @@
-"""`backup`: a consistent copy of a store, which may be in use; run again it brings only what is new."""
+"""`backup`: a consistent copy of a store, which may be in use; a further run copies only new data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 IN_ROCKSDB = "the store keeps its queues in RocksDB"
 MOST_COMPARED, MOST_BYTES = 100, 1 << 24
-"""Damaged ranges that are held against the store's, and how much of each."""
+"""Most damaged ranges to compare with the store's, and bytes to compare of each."""
 
 
 def backup(
@@ -55,8 +55,8 @@ def backup(
 ) -> BackupReport:
     """Make or renew a consistent copy of a store, which may be in use.
 
-    The store is only read, and no lock of it is taken. The copy is a store of its own: it has every record before a watermark,
-    with queues and index, and is cleanly closed. docs/backup.md says how, and how to restore it.
+    The store is only read, and no lock of it is taken. The copy is a store of its own: it has every record before a
+    watermark, with queues and index, and is cleanly closed. docs/backup.md says how, and how to restore it.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def backup(
     dest : path-like
         A new or empty directory, or that of an earlier backup of this store.
     config : MessageStoreConfig, optional
-        Its ``message_delay_level`` gives the deliver times of delayed messages, and its paths say where the CommitLog is. All of
-        the log comes to lie in ``dest/commitlog``.
+        Its ``message_delay_level`` determines the deliver times of delayed messages, and its paths name the CommitLog.
+        The whole log is copied into ``dest/commitlog``.
     commitlog : str, path-like or sequence of path-like, optional
     follow_links : bool
         As of `StoreReader`.
@@ -77,7 +77,7 @@ def backup(
     check : bool
         Run fsck over the copy.
     limit_bytes_per_second : int, optional
-        How fast the store is read.
+        Most bytes to read from the store per second.
     progress : callable, optional
         Called with (bytes done, bytes in all) of each part of the work.
 
@@ -133,7 +133,7 @@ def _refuse_dledger(paths: StorePaths) -> None:
 def _run(
     paths: StorePaths, dest: Folder, config: MessageStoreConfig | None, options: Options
 ) -> BackupReport:
-    """Copy, settle, check; as the last thing the manifest says whole."""
+    """Copy, settle and check; as the last step mark the manifest as whole."""
     began = time.monotonic()
     manifest = load_manifest(dest)
     if manifest is None:
@@ -199,7 +199,7 @@ def _checked(
 def _in_source(
     paths: StorePaths, own: StorePaths, found: FsckReport, config: MessageStoreConfig | None
 ) -> bool:
-    """Whether the store has all errors that fsck found in the copy: the same damaged bytes, and as many errors of each kind."""
+    """Return True if the store has all errors that fsck found in the copy: the same damage, the same counts."""
     damage = [(one.start_phy_offset, one.end_phy_offset) for one in found.damage[:MOST_COMPARED]]
     if not all(_same_bytes(paths, own, *place) for place in damage):
         return False

@@ -1,8 +1,8 @@
-"""The ways in which a file gets into a copy: a second name, shared blocks, or bytes that are read and written.
+"""The ways in which a file gets into a copy: a second name, shared blocks, or copied bytes.
 
-Each file is made under another name and gets its own when it is whole and on disk. Reading disturbs the store's owner as little
-as may be: what was not in the page cache before does not stay there, and what is written is synced as it goes, so that the
-system never makes the owner wait for this program's pages.
+Each file is made under another name and gets its own when it is whole and on disk. Reading disturbs the store's owner
+as little as possible: pages that were not in the page cache before are dropped again, and written pages are synced in
+steps, so that the system never makes the owner wait for this program's pages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Source:
         self.opened = opened
         self.status = os.fstat(opened.fileno())
         if hasattr(os, "posix_fadvise"):
-            # No read ahead: what it brings in would look as if the store's owner had wanted it.
+            # No read ahead: its pages would look like pages that the store's owner has read.
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
 
         def note(start: int, end: int, error: OSError) -> None:
@@ -75,7 +75,7 @@ class Copier:
     ----------
     dest : Folder
     links, clones : bool
-        Which ways the file systems have.
+        True for the ways that the file systems support.
     limit_bytes_per_second : int or None
         Of what is read.
     progress : callable or None
@@ -107,7 +107,7 @@ class Copier:
     # ---- ways ---------------------------------------------------------------------------------------
 
     def keep(self, size: int) -> None:
-        """Count a file that is there already."""
+        """Count a file that the copy already has."""
         self.unchanged.add(size)
         self._tell(size)
 
@@ -154,9 +154,9 @@ class Copier:
         self._put_in_place(place)
 
     def grow(self, source: Source, place: str, begin: int, end: int) -> None:
-        """Bring in what a file of the copy lacks, from `begin` to `end`; what a run that was killed left there goes.
+        """Copy the bytes from `begin` to `end` into a file of the copy, over the bytes that a killed run left there.
 
-        The file keeps its length all the while: a broker takes no other.
+        The file keeps its full length during the call, because a broker refuses any other.
         """
         mine = self._dest.open_file(place, os.O_RDWR)
         fd = mine.fileno()
@@ -181,7 +181,7 @@ class Copier:
         return self.differs(source, place, 0, source.size) is None
 
     def differs(self, source: Source, place: str, begin: int, end: int) -> int | None:
-        """Where a file of the copy differs first from the store's, to the block; None where it does not."""
+        """Return the block at which a file of the copy first differs from the store's; None if they are equal."""
         mine = self._dest.open_file(place, os.O_RDONLY)
         try:
             return self._differs(source, mine.fileno(), begin, end)
@@ -232,11 +232,11 @@ class Copier:
                     told = pos + got
                     self._pace(got)
                     if got < len(part):
-                        return  # somebody has cut the file
+                        return  # the file was cut
         self._tell(end - told)
 
     def _differs(self, source: Source, fd: int, begin: int, end: int) -> int | None:
-        """As `differs`. What is a hole in both is not read."""
+        """As `differs`, without reading parts that are holes in both files."""
         both = DataExtents(source.opened.fileno(), end), DataExtents(fd, end)
         pos = begin
         with memoryview(self._buf) as one, memoryview(self._other) as other:

@@ -28,7 +28,7 @@ PART = "commitlog"
 
 @dataclass(frozen=True)
 class Watermark:
-    """Up to where the copy has the log, and when the last record before that was stored; None where no new one was met."""
+    """End of the copy's log, and store time of the last record before it; None if no new record was met."""
 
     phy_offset: int
     store_timestamp_ms: int | None
@@ -37,14 +37,15 @@ class Watermark:
 def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
     """Return the end of the last whole record.
 
-    A BLANK behind it is none, nor is a record that fails its CRC, as a crash leaves it: a recovery ends the log before these too.
+    A BLANK behind it does not count, nor does a record that fails its CRC, as a crash leaves it: a recovery ends the
+    log before these too.
 
     Parameters
     ----------
     files : list of LogFile
         All of the log, at least one.
     known : Watermark or None
-        Where a record ended when the last backup was made.
+        End of a record at the last backup.
     """
     shape = LogShape.of(files)
     start, end, time_ms = shape.tail_from, shape.tail_from, None
@@ -70,11 +71,11 @@ def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
 
 
 class LogCheck:
-    """Compares the log of a store with what a copy has of it, before anything of the copy is changed.
+    """Compares the log of a store with the log in a copy, before the first change of the copy.
 
-    A store that was cut back, or another one, would overwrite messages that perhaps only the copy has. A recovery of RocketMQ
-    leaves the bytes behind the end where it cuts the log, so every byte that the copy has is compared, but for files that are
-    copied whole and unchanged since.
+    A store that was cut back, or another one, would overwrite messages that perhaps only the copy has. A recovery of
+    RocketMQ leaves the bytes behind the end where it cuts the log, so every byte that the copy has is compared, but for
+    files that are copied whole and unchanged since.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ class LogCheck:
     def _difference(
         self, paths: StorePaths, file: LogFile | None, place: str, mark: Mark
     ) -> str | None:
-        """Why the store does not have what the copy has of a file; None if it has, or the file is just being deleted."""
+        """Return why the store lacks the copy's bytes of a file; None if it has them, or is deleting the file."""
         if file is None:
             return (
                 f"{paths.root} has no file {place}, but the backup has {mark.copied_to} bytes of it"
@@ -158,15 +159,15 @@ class LogCheck:
 
 
 def place_of(file: LogFile) -> str:
-    """Where a file of the log lies in a copy."""
+    """Return the place of a log file in a copy."""
     return f"{PART}/{file_name(file.file_from_offset)}"
 
 
 class LogCopy:
     """Copies CommitLog files into a copy, the newest first; arguments as of `TreeCopy`.
 
-    The cleaner deletes the oldest files first. Where it is faster, all that is older is left out: the log begins later, without
-    a hole.
+    The cleaner deletes the oldest files first. If it deletes a file before the copy, all older files are left out too:
+    the log starts later, without a hole.
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class LogCopy:
 
 
 def log_begin(dest: Folder) -> int:
-    """Where the log of a copy begins; -1 where it has none."""
+    """Return the CommitLog offset at which the log of a copy starts; -1 without a log."""
     if not dest.is_folder(PART):
         return -1
     with dest.folder(PART) as folder:

@@ -1,4 +1,4 @@
-"""``backup.json``: what a copy holds, from which files it came, and whether it is whole."""
+"""``backup.json``: the contents of a copy, their source files, and whether the copy is whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 class Mark(NamedTuple):
-    """A file of the store when it was copied; the same inode, size and mtime later say that it is the same file."""
+    """A file of the store when it was copied; the same inode, size and mtime later identify the same file."""
 
     inode: int
     size: int
@@ -42,8 +42,8 @@ class Manifest:
     Attributes
     ----------
     state : str
-        `WHOLE`; `UNFINISHED` while a run is under way and after one that did not come to its end; `DAMAGED` after a run whose
-        fsck found errors in the copy that the store does not have.
+        `WHOLE`; `UNFINISHED` while a run is under way and after one that did not come to its end; `DAMAGED` after a run
+        whose fsck found errors in the copy that the store does not have.
     source : str
         The store's root.
     root_inode : int
@@ -55,7 +55,7 @@ class Manifest:
     store_state, fsck_exit_code : str, int or None
         As the last whole run's report has them.
     files : dict
-        Place in the copy -> what the file was in the store.
+        Place in the copy to the store's file when it was copied.
     """
 
     state: str = UNFINISHED
@@ -69,7 +69,7 @@ class Manifest:
     files: dict[str, Mark] = field(default_factory=dict)
 
     def save(self, dest: Folder) -> None:
-        """Write it; when this returns it is on disk, and a crash on the way leaves the old one."""
+        """Write the manifest; it is on disk when this returns, and a crash before that leaves the old one."""
         fields = {"format": FORMAT, **asdict(replace(self, files={}))}
         # Names that are no UTF-8 have halves of surrogate pairs in them, which JSON has escapes for.
         body = json.dumps({**fields, "files": self.files}, indent=None)
@@ -77,12 +77,12 @@ class Manifest:
 
 
 def load_manifest(dest: Folder) -> Manifest | None:
-    """Read the manifest of a copy; None where there is none.
+    """Read the manifest of a copy; return None if it is missing.
 
     Raises
     ------
     StoreFormatError
-        It is no whole one.
+        The manifest is incomplete or damaged.
     """
     if dest.status(NAME) is None:
         return None

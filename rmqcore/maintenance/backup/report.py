@@ -18,14 +18,14 @@ class Way:
     ----------
     files : int
     bytes : int
-        Of the files, or of the parts of them, that were dealt with: their lengths, whatever the disk holds of them.
+        Lengths of the files, or of the parts of them, that were handled; holes count too.
     """
 
     files: int = 0
     bytes: int = 0
 
     def add(self, count: int) -> None:
-        """Count a file of so many bytes."""
+        """Count a file of `count` bytes."""
         self.files += 1
         self.bytes += count
 
@@ -41,29 +41,29 @@ class BackupReport(Report):
     watermark_phy_offset : int
         The copy has every record of the log before this CommitLog offset.
     watermark_store_timestamp_ms : int or None
-        Store time of the last of them; None where this run met no new one.
+        Store time of the last of these records; None if this run met no new one.
     min_phy_offset : int
-        Where the copy's log begins.
+        CommitLog offset at which the copy's log starts.
     linked, cloned, copied, unchanged : Way
-        Files that have a second name now, share their blocks, were written, and were there already. A file that grew counts as
-        copied with the bytes that are new.
+        Files that have a second name now, share their blocks, were written, and were there already. A file that grew
+        counts as copied with the bytes that are new.
     deleted : int
-        Files deleted from the copy, because the store does not have them any more.
+        Number of files deleted from the copy, because the store no longer has them.
     deleted_meanwhile : list of str
-        Files that the store's cleaner was faster with. Nothing older is in the copy either.
+        Files that the store's cleaner deleted before the copy. The copy has no older files either.
     torn : list of str
         Configuration files that are not whole in the store.
     skipped : list of str
         Links, FIFOs and devices in the store: they are not copied.
     unreadable : list of str
-        Places that the disk did not give: they are zeros in the copy.
+        Places that could not be read: they are zeros in the copy.
     state : str
         ``clean``, or ``unclean, as after a crash``: an open will recover the copy.
     state_reason : str
         Why the copy is unclean, as after a crash.
     fsck : dict or None
-        What fsck found in the copy: ``exit_code``, ``records``, ``totals``, and ``in_source``, whether the store has all errors
-        that the copy has. None where it was not checked.
+        What fsck found in the copy: ``exit_code``, ``records``, ``totals``, and ``in_source``, whether the store has
+        all errors that the copy has. None where it was not checked.
     seconds : float
     """
 

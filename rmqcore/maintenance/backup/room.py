@@ -1,4 +1,4 @@
-"""Room on the disk of a copy: asked for before anything is copied."""
+"""Check of the room on the disk of a copy, before the first file is copied."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARGIN = 1 << 20
 def check_room(
     paths: StorePaths, files: Sequence[LogFile], dest: Folder, manifest: Manifest, link_below: int
 ) -> None:
-    """Check that there is room for what the copy lacks.
+    """Check that the disk has room for the data that the copy lacks.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-"""A copy is brought to an end by the engine: what the store had not yet dispatched at the watermark, the copy dispatches itself.
+"""The engine finishes a copy: it dispatches the messages that the store had not yet dispatched at the watermark.
 
-Queues and index were copied before the log, so they never lead it; they lag behind it by what was written meanwhile, and their
-newest entries may be torn. That is a store after a crash, and recovery is what makes it whole. It may write only into files that
-the copy has for itself: where it would cut the log, which in a copy means that the store's log is damaged, it does not run.
+Queues and index were copied before the log, so they never lead it; they lack messages written during the copy, and
+their newest entries may be torn. The copy is like a store after a crash, and recovery makes it whole. Recovery may
+write only into files that the copy does not share: if it would cut the log, which in a copy means that the store's log
+is damaged, it does not run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rmqcore.opening import open as open_store
 
 
 def settle(dest: Path, config: MessageStoreConfig, progress: Progress | None = None) -> str:
-    """Recover a copy and close it cleanly; answer why it was left as after a crash, empty where it was not.
+    """Recover a copy and close it cleanly; return why it was left as after a crash, or an empty text.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def settle(dest: Path, config: MessageStoreConfig, progress: Progress | None = N
     with store:
         while store.dispatch_once():
             pass
-        # Nothing of the log: at the beginning of time no file is old. But queue and index files of which no message is left, for
-        # the store's cleaner may have been between the two.
+        # Nothing of the log: at the beginning of time no file is old. But queue and index files of which no message is
+        # left, for the store's cleaner may have been between the two.
         store.clean_once(now_ms=0, disk_ratio=0.0)
     return ""

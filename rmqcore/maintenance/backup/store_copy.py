@@ -1,8 +1,8 @@
-"""The order in which the parts of a store are copied, so that none of the copy leads its log.
+"""The order in which the parts of a store are copied, so that no part of the copy is ahead of its log.
 
-First the checkpoint is read, then what says how far consumers are, then the index, the queues, and last the log up to its end at
-that moment, the watermark. So queues and index of the copy speak of no message that its log lacks, and its checkpoint vouches for
-nothing that its queues lack.
+First the checkpoint is read, then the consumer offsets, then the index, the queues, and last the log up to its end at
+that moment, the watermark. So queues and index of the copy name only messages in its log, and its checkpoint is never
+ahead of its queues.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SAVED_EVERY_S = 2.0
 
 @dataclass(frozen=True)
 class Options:
-    """Arguments of `backup` that say how; see there."""
+    """Options of `backup`; see there."""
 
     hard_links: bool = True
     keep_deleted: bool = False
@@ -137,7 +137,7 @@ class StoreCopy:
         if self._options.keep_deleted and files:
             _check_no_hole(dest, manifest, files[0].file_from_offset)
         self.seen.own_index = manifest.state == WHOLE
-        # From here on the copy is as after a crash, and says so.
+        # From here on the copy is as after a crash, and marked so.
         AbortFile(dest.path / "abort").create()
         manifest.state = UNFINISHED
         manifest.source = str(paths.root)
@@ -146,7 +146,7 @@ class StoreCopy:
         self._copy_parts(TreeCopy(self.copier, manifest, self.seen, self._save))
         watermark = self._copy_log()
         while opened != _opened(paths):
-            # Its recovery may have cut what is copied already.
+            # Its recovery may have cut bytes that are already copied.
             opened = _opened(paths)
             LogCheck(self.copier, manifest).run(paths, list_log_files(paths))
             watermark = self._copy_log()
@@ -207,7 +207,7 @@ class StoreCopy:
                     tree.queues(opened, part.name)
 
     def _delete(self) -> int:
-        """Delete what the store does not have any more, the oldest first."""
+        """Delete files that the store no longer has, oldest first."""
         seen, manifest = self.seen, self._manifest
         kept = _Kept(self._dest, manifest, seen, keep_deleted=self._options.keep_deleted)
         deleted = 0
@@ -225,7 +225,7 @@ class StoreCopy:
         return deleted
 
     def _vouching(self, watermark: Watermark) -> bytes:
-        """The checkpoint that says which index files are on disk: full ones that it does not know would be made again."""
+        """Return the checkpoint that names the index files on disk: full files that it lacks would be made again."""
         if len(self._checkpoint) < CHECKPOINT_USED_SIZE or watermark.store_timestamp_ms is None:
             return self._checkpoint
         known = StoreCheckpoint.decode(self._checkpoint)
@@ -238,7 +238,7 @@ class StoreCopy:
         return replace(known, index_msg_timestamp_ms=max(times)).encode()
 
     def _save(self) -> None:
-        """Save what came in, now and then: a run that is killed need not begin anew."""
+        """Save the manifest at intervals, so that a run after a kill need not start again."""
         if time.monotonic() - self._saved_at > SAVED_EVERY_S:
             self.copier.sync()
             self._manifest.save(self._dest)
@@ -251,10 +251,10 @@ class StoreCopy:
 
 
 class _Kept:
-    """Which files of a copy stay although the store does not have them.
+    """Files of a copy that stay although the store does not have them.
 
-    Index files that the copy made for itself, as long as they are right. With `keep_deleted` log and queue files that are older
-    than what the store has: of a log only as long as it gets no hole.
+    Index files that the copy made for itself, as long as they are right. With `keep_deleted` log and queue files that
+    are older than what the store has: of a log only as long as it gets no hole.
     """
 
     def __init__(self, dest: Folder, manifest: Manifest, seen: Seen, *, keep_deleted: bool) -> None:
@@ -280,7 +280,7 @@ class _Kept:
 
 
 def _check_no_hole(dest: Folder, manifest: Manifest, begin: int) -> None:
-    """Check that a log that begins at an offset goes on where a copy ends, which keeps what it has."""
+    """Check that a log that starts at an offset leaves no gap behind the end of a copy that keeps its files."""
     if 0 <= manifest.watermark_phy_offset < begin:
         raise OtherStoreError(
             f"the store's log starts at {begin}, behind the end of the backup {dest.path} at "
@@ -290,7 +290,7 @@ def _check_no_hole(dest: Folder, manifest: Manifest, begin: int) -> None:
 
 
 def _clean_exit(paths: StorePaths) -> tuple[int, int, bytes] | None:
-    """What tells that nobody opened a store since: None while it is open, and after an exit that was not clean."""
+    """Return values that change at the next open; None while the store is open, and after an unclean exit."""
     if os.path.lexists(paths.abort):
         return None
     try:
@@ -301,7 +301,7 @@ def _clean_exit(paths: StorePaths) -> tuple[int, int, bytes] | None:
 
 
 def _opened(paths: StorePaths) -> tuple[int, int] | None:
-    """What tells one opening of a store from another: each writes the abort file anew. None if the store was closed cleanly."""
+    """Return the identity of the abort file, which each open makes again; None if the store was closed cleanly."""
     try:
         status = paths.abort.lstat()
     except FileNotFoundError:
@@ -310,17 +310,17 @@ def _opened(paths: StorePaths) -> tuple[int, int] | None:
 
 
 def _holds_log(paths: StorePaths, name: str) -> bool:
-    """Return True if a directory in the root is one of the CommitLog's, or has one in it."""
+    """Return True if a directory in the root is or contains a directory of the CommitLog."""
     path = Path(os.path.realpath(paths.root / name))
     logs = [Path(os.path.realpath(directory)) for directory in paths.commitlogs]
     return any(log == path or path in log.parents for log in logs)
 
 
 def never_read_again(files: Sequence[LogFile], checkpoint: bytes) -> int:
-    """Up to which CommitLog offset no recovery of the store reads its log, so that none cuts it there.
+    """Return the CommitLog offset before which no recovery of the store reads or cuts its log.
 
-    A recovery begins with a file whose first message the queues are known to have on disk. All before that file stays as it is
-    until it is deleted. Stores before 5.4 do not say it.
+    A recovery starts with a file whose first message the queues are known to have on disk. All files before it stay
+    unchanged until they are deleted. Stores before 5.4 do not record it.
     """
     known = 0
     if len(checkpoint) >= CHECKPOINT_USED_SIZE:

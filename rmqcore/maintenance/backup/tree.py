@@ -1,7 +1,7 @@
-"""Directories of a store, file by file: queues, index, configuration and whatever else lies there.
+"""Copies directories of a store file by file: queues, index, configuration and all other files.
 
-A directory's files are taken from the newest to the oldest. The cleaner deletes the oldest first: where it is faster, what is
-older in the same directory is left out too, so that no queue gets a hole.
+A directory's files are copied from the newest to the oldest. The cleaner deletes the oldest first: if it deletes a file
+before the copy, older files of the same directory are left out too, so that no queue gets a hole.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Seen:
     Attributes
     ----------
     places : set of str
-        What the copy shall have.
+        Places that the copy shall have.
     gone, skipped, torn, unreadable : list of str
         See `BackupReport`.
     own_index : bool
-        Index files that the copy made for itself are still right.
+        True if index files that the copy made for itself are still valid.
     """
 
     places: set[str] = field(default_factory=set)
@@ -57,7 +57,7 @@ class Directory:
 
 
 def open_part(paths: StorePaths, part: Path) -> Folder | None:
-    """Open a directory in the root of a store; None where there is none, or something else."""
+    """Open a directory in the root of a store; return None if it is missing or not a directory."""
     with Folder(paths.root) as root:
         status = root.status(part.name)
         if status is None:
@@ -70,7 +70,7 @@ def open_part(paths: StorePaths, part: Path) -> Folder | None:
 def directories(
     folder: Folder, place: str, skipped: list[str], depth: int = 0
 ) -> Iterator[Directory]:
-    """Yield a directory and all below it; an entry that is neither file nor directory is noted."""
+    """Yield a directory and all directories below it; note entries that are neither file nor directory."""
     if depth > MOST_DEEP:
         raise StoreError(f"{folder.path}: more than {MOST_DEEP} nested directories")
     files: list[str] = []
@@ -102,10 +102,10 @@ class TreeCopy:
     ----------
     copier : Copier
     manifest : Manifest
-        Told of each file; what it knows of unchanged files is believed.
+        Records each file; its marks of unchanged files are believed.
     seen : Seen
     save : callable
-        Called now and then, so that a run that was killed need not begin anew.
+        Called at intervals, so that a run after a kill need not start again.
     """
 
     def __init__(
@@ -124,9 +124,9 @@ class TreeCopy:
             self._others(found, set(found.files).difference(names))
 
     def index(self, folder: Folder, place: str, *, live: bool) -> None:
-        """Copy index files; while somebody writes the store all but the newest, of which the copy's own open makes one.
+        """Copy index files; of a store in use all but the newest, which the copy's own open makes.
 
-        Where the store has closed one more since, the copy's own goes: it has entries of the same messages.
+        If the store has filled another file since, the copy's own is deleted: it has entries of the same messages.
         """
         for found in directories(folder, place, self._seen.skipped):
             names = sorted(filter(is_index_file_name, found.files), key=int)
@@ -138,12 +138,12 @@ class TreeCopy:
             self._others(found, set(found.files).difference(names))
 
     def whole_files(self, folder: Folder, place: str) -> None:
-        """Copy files of which nothing is known, each as it is."""
+        """Copy files of unknown kinds unchanged."""
         for found in directories(folder, place, self._seen.skipped):
             self._others(found, set(found.files))
 
     def file(self, folder: Folder, place: str, name: str) -> None:
-        """Copy one file as it is."""
+        """Copy one file unchanged."""
         self._others(Directory(folder, place, [name]), {name})
 
     # ---- files --------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class TreeCopy:
             for _ in range(TRIES):
                 try:
                     opened = found.folder.open_file(name, os.O_RDONLY)
-                except FileNotFoundError:  # a broker writes it anew: the name comes back
+                except FileNotFoundError:  # a broker replaces the file: the name returns
                     time.sleep(TRY_AGAIN_S)
                     continue
                 source = Source(found.folder.path / name, opened, self._seen.unreadable)
@@ -212,7 +212,7 @@ class TreeCopy:
 
 
 def delete_unwanted(dest: Folder, part: str, wanted: set[str], keep: Callable[[str], bool]) -> int:
-    """Delete the files of a part of the copy that are not wanted; answer how many."""
+    """Delete the unwanted files of a part of the copy; return their number."""
     if not dest.is_folder(part):
         return 0
     deleted = 0

@@ -1,6 +1,7 @@
 """A store with RocksDB queues as a store with queues as files, made beside it.
 
-The log is the same, so every message keeps its physical offset, its id and its queue offset. Of the original nothing is changed.
+The log is the same, so every message keeps its physical offset, its id and its queue offset. The original does not
+change.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ def convert(
     follow_links: bool = False,
     progress: Progress | None = None,
 ) -> ConvertReport:
-    """Make a store with queues as files of one whose queues are in RocksDB, or in both.
+    """Make a store with queue files from a store whose queues are in RocksDB, or in both.
 
-    `out` becomes a store of its own. Files of the log that no recovery reads again are linked where the disk allows that, all
-    others are copied; the queues are those of the database, with the offsets at which each begins and ends, also of a queue whose
-    messages have all expired. ``config/`` is copied.
+    `out` becomes a store of its own. Files of the log that no recovery reads again are linked where the disk allows
+    that, all others are copied; the queues are those of the database, with the offsets at which each begins and ends,
+    also of a queue whose messages have all expired. ``config/`` is copied.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ class _Convert:
         self._signature = self._sizes()
 
     def _sizes(self) -> list[tuple[str, int, int]]:
-        """What changes in a log that is written."""
+        """Return values that change if the log is written."""
         found = []
         for file in list_log_files(self._paths):
             status = os.stat(file.path)
@@ -174,7 +175,7 @@ class _Convert:
         return working.device == self._paths.root.stat().st_dev
 
     def run(self, working: Folder) -> None:
-        """Make the new store in a folder; nothing is synced."""
+        """Make the new store in a folder, without a sync."""
         with Folder(self._paths.root) as root:
             self._parts = OtherParts(root, working)
             self._parts.copy()
@@ -233,7 +234,7 @@ class _Convert:
             self._progress(self._done, self._total)
 
     def _compare(self, new: StorePaths) -> list[QueueBounds]:
-        """Where each queue begins and ends, in the store and in the new one."""
+        """Return the queues whose start or end differs between the store and the new one."""
         begin, end = self._files[0].file_from_offset, log_end(self._files)
         found: list[QueueBounds] = []
         for queue in each_queue(self._paths):
@@ -247,7 +248,7 @@ class _Convert:
         return found
 
     def report(self, out: Path, seconds: float) -> ConvertReport:
-        """Report what was made."""
+        """Return the report of the conversion."""
         writer, copier = self._writer, self._copier
         return ConvertReport(
             path=str(self._paths.root),

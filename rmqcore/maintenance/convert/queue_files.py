@@ -13,16 +13,16 @@ from rmqcore.offline.queues.queues import QueueFiles
 
 FILLER = struct.pack(">qiq", 0, CQ_FILLER_SIZE, 0)
 AT_ONCE = 50_000
-"""Entries that are written at once."""
+"""Entries to write in one call."""
 
 
 class QueueFileWriter:
     """Writes queues into a ``consumequeue`` folder.
 
-    A queue begins with the file that holds the first entry whose message is in the log: a broker looks for a queue's begin in its
-    first file alone. The places before the first entry in that file are filled, as a broker fills them
-    (ConsumeQueue#fillPreBlank). A queue without an entry gets the file that ends it, filled up to the end: then a broker gives
-    its next message the offset that it would have had.
+    A queue starts with the file that holds the first entry whose message is in the log: a broker looks for a queue's
+    start only in its first file. The places before the first entry in that file are filled, as a broker fills them
+    (ConsumeQueue#fillPreBlank). A queue without an entry gets the file that ends it, filled up to the end: then a
+    broker gives its next message the offset that it would have had.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class QueueFileWriter:
         self._per_file = file_size // CQ_STORE_UNIT_SIZE
 
     def write(self, queue: QueueFiles) -> None:
-        """Write all files of a queue; one that has had no message gets none."""
+        """Write all files of a queue; a queue that never had a message gets no file."""
         end = queue.max_offset()
         if end <= 0:
             return

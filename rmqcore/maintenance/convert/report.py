@@ -12,7 +12,7 @@ from rmqcore.shown.report import Report
 
 @dataclass(frozen=True, slots=True)
 class QueueBounds:
-    """A queue that begins or ends elsewhere in the new store.
+    """A queue whose start or end differs in the new store.
 
     Attributes
     ----------
@@ -43,15 +43,15 @@ class ConvertReport(Report):
     linked, cloned, copied : Way
         Files of log and index that have a second name now, share their blocks, or were written.
     queues, queue_files, queue_entries : int
-        What was made of the database.
+        Queues, files and entries made from the database.
     idle_queues : int
-        Queues that have no entry any more: their ends were kept.
+        Queues without entries: their ends were kept.
     missing_entries : int
         Entries that the database lacks between others: fillers are in their places.
     index_made : bool
         The store has no index files, and they were made from the log.
     differing : list of QueueBounds
-        Queues that begin or end elsewhere; the first 1,000.
+        Queues whose start or end differs; the first 1,000.
     kept : tuple of str
         Names in the store's root that were copied as they are.
     left_behind : tuple of str
@@ -59,7 +59,7 @@ class ConvertReport(Report):
     config_problems : list of ConfigProblem
         Files of ``config/`` that are torn.
     unreadable : list of str
-        Places that the disk did not give: they are zeros in the new store.
+        Places that could not be read: they are zeros in the new store.
     seconds : float
     """
 

@@ -12,7 +12,7 @@ from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.offline.found_config import found_sizes
 
 MOST_FILES = 200
-"""Files of config/ that are looked at; a broker has a dozen."""
+"""Most files of config/ to check; a broker has a dozen."""
 
 
 def check_config_files(patient: Patient) -> Iterator[Diagnosis]:

@@ -1,4 +1,4 @@
-"""The disk now and in the days to come, and what consumer groups lose: by the rules of cleaning."""
+"""Checks of the disk, now and in the days to come, and of messages that consumer groups lose by the cleaning rules."""
 
 from __future__ import annotations
 

@@ -95,10 +95,9 @@ def doctor(
     """Name what is wrong with a store, the cause, and the safe next step with a command.
 
     It only reads; the store may be in use, broken, or from a stranger. Names, sizes, both ends of files, checkpoint,
-    configuration, and the log that a start would read are looked at, which takes seconds; a log of up to 64 MiB is read whole,
-    and compared with the queues unless a process has the store;
-    the plan of a start is made, unless a process has the store or a log above 64 MiB was not cleanly closed. `thorough` compares
-    everything with everything, as `fsck` does.
+    configuration, and the log that a start would read are looked at, which takes seconds; a log of up to 64 MiB is read
+    whole, and compared with the queues unless a process has the store; the plan of a start is made, unless a process has
+    the store or a log above 64 MiB was not cleanly closed. `thorough` compares everything with everything, as `fsck` does.
 
     Parameters
     ----------
@@ -106,8 +105,8 @@ def doctor(
         The store's root.
     thorough : bool
     config : MessageStoreConfig, optional
-        Of the broker: its sizes are compared with the files, its rules of cleaning with the disk; its paths say where the
-        CommitLog is.
+        Of the broker: its sizes are compared with the files, its rules of cleaning with the disk; its paths say where
+        the CommitLog is.
     commitlog : str, path-like or sequence of path-like, optional
         Where the CommitLog is; see `StoreReader`.
     follow_links : bool
@@ -115,7 +114,7 @@ def doctor(
     broker_conf : path-like, optional
         The file that `config` was read from, which commands name.
     now_ms : int, optional
-        What the clock says; milliseconds since the epoch.
+        Replaces the clock: milliseconds since the epoch.
     progress : callable, optional
         Called with (bytes done, bytes in all).
 
@@ -165,7 +164,7 @@ def _directories(commitlog: LogDirectories) -> str:
 
 
 def _safely(patient: Patient, check: Check) -> Iterator[Diagnosis]:
-    """Make a check; what it cannot look at is a diagnosis, and no end of the others."""
+    """Run a check; an error in it becomes a diagnosis, so that the other checks still run."""
     try:
         yield from check(patient)
     except (StoreError, OSError, ValueError) as error:

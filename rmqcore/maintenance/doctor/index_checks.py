@@ -10,7 +10,7 @@ from rmqcore.offline.index.index_files import find_index_files
 
 
 def check_index(patient: Patient) -> Iterator[Diagnosis]:
-    """Headers that do not fit the log, and files of which nothing is left."""
+    """Yield index headers that do not fit the log, and files whose messages have all left it."""
     readers = [one for one in find_index_files(patient.paths) if one.link_of is None]
     files = [one.info() for one in readers]
     end = patient.log_end()

@@ -19,12 +19,12 @@ from rmqcore.offline.missing_log import StoreEnd
 from rmqcore.vocabulary.units import HOUR_MS
 
 STEP_MS = 1000
-"""A clock that NTP keeps moves by less."""
+"""Largest step of a clock that NTP keeps."""
 FUTURE_MS = HOUR_MS
 OF_NAMES = ("short_file", "missing_file", "unreadable")
 """Kinds of damage that names and sizes of files show already."""
 READ_BYTES_PER_SECOND = 1 << 30
-"""What a start reads in a second at least, of a disk that gives as much."""
+"""Bytes that a start reads per second at least, if the disk is fast enough."""
 
 
 class _ClosedEnd(StoreEnd):
@@ -36,7 +36,7 @@ class _ClosedEnd(StoreEnd):
 
 
 def check_records(patient: Patient) -> Iterator[Diagnosis]:
-    """Damage in what a start reads, and what lies behind the last record; files of another name have their own diagnosis."""
+    """Yield damage in the log that a start reads, and bytes behind the last record; wrong names are another check's."""
     files = [
         facts.file
         for facts in patient.log.files
@@ -108,7 +108,7 @@ def check_times(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def check_exit(patient: Patient) -> Iterator[Diagnosis]:
-    """How it was closed, and who has it."""
+    """Yield how the store was closed, and the process that has it open."""
     if patient.holder is not None:
         who = f"process {patient.holder}" if patient.holder else "an unknown process"
         yield patient.diagnosis("in_use", [Evidence("lock", f"held by {who}", "free")])
@@ -119,7 +119,7 @@ def check_exit(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def _start(patient: Patient) -> Iterator[Evidence]:
-    """With which file a start begins, and how long it reads."""
+    """Yield the first file that a start reads, and the time of its reads."""
     if patient.start is None:
         return
     begin, path, reason = patient.start
@@ -137,7 +137,7 @@ def check_the_checkpoint(patient: Patient) -> Iterator[Diagnosis]:
     """Compare the checkpoint with the log."""
     checkpoint, found = patient.checkpoint_findings
     if checkpoint is None and not found:
-        return  # something else lies in its place: told with the other kinds of files
+        return  # not a regular file: reported with the other kinds of files
     findings = Findings(10)
     newest_ms = max((facts.last.last_ms for facts in patient.log.files if facts.last), default=0)
     if checkpoint is not None and patient.has_messages:

@@ -15,7 +15,7 @@ from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 MAP_COUNT = Path("/proc/sys/vm/max_map_count")
 NEARLY = 0.8
 MOST_FILES = 2000
-"""So many files of each directory are asked for their owner."""
+"""Most files of each directory whose owner is checked."""
 
 
 def check_owners(patient: Patient) -> Iterator[Diagnosis]:
@@ -52,7 +52,7 @@ def _some_files(patient: Patient) -> Iterator[str]:
 
 
 def check_number_of_files(patient: Patient) -> Iterator[Diagnosis]:
-    """Files of log and queues, each of which RocketMQ maps, against what the system lets a process map."""
+    """Compare the number of log and queue files, each of which RocketMQ maps, with the system's limit of mappings."""
     try:
         most = int(read_range(MAP_COUNT, 0, 20))
     except (OSError, ValueError):  # not Linux

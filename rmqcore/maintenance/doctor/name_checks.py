@@ -1,4 +1,4 @@
-"""Names, sizes and kinds of files: what fsck says of them without reading any."""
+"""Checks of names, sizes and kinds of files: fsck's findings that need no read."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def check_holes(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def check_places(patient: Patient) -> Iterator[Diagnosis]:
-    """Files whose first record says that it lies elsewhere."""
+    """Yield files whose first record names another offset."""
     moved = []
     for facts in patient.log.files:
         start = facts.file.file_from_offset
@@ -119,7 +119,7 @@ def check_places(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def _renames(patient: Patient, moved: list[Evidence]) -> str | None:
-    """The command that gives files the names that their first records say; None where it would meet a file, or no name fits."""
+    """Return the command that renames files by their first records; None if a name is in use, or no name fits."""
     size = mapped_file_size(patient.files)
     by_name = {file.name: file for file in patient.files}
     pairs = {Path(by_name[name].path): says for name, says in patient.moved.items()}
@@ -138,7 +138,7 @@ def _renames(patient: Patient, moved: list[Evidence]) -> str | None:
 
 
 def check_parts(patient: Patient) -> Iterator[Diagnosis]:
-    """Queues, index and log that are not there at all."""
+    """Yield missing parts: queues, index and log."""
     paths = patient.paths
     if patient.is_log_only:
         yield patient.diagnosis("log_only", [Evidence(".", LOG_ONLY)])

@@ -1,6 +1,6 @@
-"""In which order diagnoses are treated: what is missing comes back first, then names, then salvage, and a recovery comes last.
+"""The order of treatment for diagnoses: first missing files, then wrong names, then salvage, and recovery last.
 
-A recovery cuts the log where it ends, so it waits until nothing that belongs to the log is missing, misnamed or damaged.
+A recovery cuts the log at its end, so it waits until no file of the log is missing, misnamed or damaged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECOVERED = frozenset(
         "fsck_warnings",
     )
 )
-"""What an open or a rebuild treats, from the log as it is."""
+"""Diagnoses that an open or a rebuild treats, from the log as it is."""
 OF_OFFSETS = frozenset(
     (
         "queue_min_below_log",
@@ -45,7 +45,7 @@ OF_OFFSETS = frozenset(
         "unread_goes",
     )
 )
-"""What compares offsets and times with those of the log."""
+"""Diagnoses that compare offsets and times with those of the log."""
 WAITS: dict[str, frozenset[str]] = {
     "log_missing": RECOVERED | OF_OFFSETS | {"log_hole", "damaged_log"},
     "moved_log": RECOVERED | OF_OFFSETS | {"log_hole", "damaged_log"},
@@ -53,11 +53,11 @@ WAITS: dict[str, frozenset[str]] = {
     "log_hole": RECOVERED | OF_OFFSETS | {"damaged_log"},
     "damaged_log": RECOVERED | {"group_beyond_queue"},
 }
-"""What waits for each of these."""
+"""Diagnoses that wait for each of these."""
 
 
 def in_order(found: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """Sort by severity, then by which step is safe first; what waits for another has no command."""
+    """Sort by severity, then by the step that is safe first; a diagnosis that waits for another has no command."""
     rank = {name: number for number, name in enumerate(ORDER)}
     ordered = sorted(
         found, key=lambda one: (SEVERITIES.index(one.severity), rank.get(one.name, len(ORDER)))

@@ -33,12 +33,12 @@ from rmqcore.offline.queues.queues import each_queue, queue_names
 from rmqcore.vocabulary.clock import wall_clock_ms
 
 WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ", "rmqcore salvage ")
-"""Commands that take a broker.conf."""
+"""Commands that accept a broker.conf."""
 MOST_EVIDENCE = 20
 WHOLE_LOG = 64 << 20
 """A log of at most this many bytes is read whole."""
 MOST_QUEUES = 10_000
-"""So many queues are looked at; fsck looks at all."""
+"""Most queues to check; fsck checks all."""
 
 
 class Patient:
@@ -49,7 +49,7 @@ class Patient:
     paths : StorePaths
         Links are left out.
     config : MessageStoreConfig or None
-        Where a broker.conf was given.
+        Settings of the broker.conf; None without one.
     now_ms : int, optional
     progress : callable, optional
     options : str
@@ -124,7 +124,7 @@ class Patient:
         return self.diagnosis("unreadable", [evidence], unreadable=path)
 
     def shown(self, path: str | os.PathLike[str]) -> str:
-        """A path as evidence names it: relative to the store where it lies in it."""
+        """Return a path for evidence: relative to the store if it lies in it."""
         place = Path(path)
         root = self.paths.root
         return os.fspath(place.relative_to(root) if place.is_relative_to(root) else place)
@@ -133,10 +133,10 @@ class Patient:
 
     @cached_property
     def holder(self) -> int | None:
-        """The process that has the store open; 0 for one that the system does not name."""
+        """Return the process that has the store open; 0 if the system does not name it."""
         try:
             return lock_holder(self.paths.lock)
-        except StoreError:  # no file: told with what else lies in the wrong place
+        except StoreError:  # not a regular file: reported with other wrong kinds of files
             return None
 
     @cached_property
@@ -156,25 +156,25 @@ class Patient:
 
     @cached_property
     def log(self) -> LogFacts:
-        """Times of the files, and where the log ends; what must not be ahead of it is read before."""
+        """Times of the files, and end of the log; values that must not be ahead of the log are read before it."""
         _ = self.checkpoint_findings, self.offsets
         return read_log(self.files, self.progress)
 
     @cached_property
     def read_from(self) -> int:
-        """CommitLog offset of the file from which on records are read: that with which a start begins; 0: all of them."""
+        """CommitLog offset of the file from which records are read, the first file of a start; 0: all files."""
         files = self.log.files
         if self.log.end_phy_offset - self.log.begins_at <= WHOLE_LOG or not files:
             return 0
         try:
             start = self.start
-        except (StoreError, OSError):  # told with the names and sizes of files
+        except (StoreError, OSError):  # reported with the names and sizes of files
             start = None
         return files[-1].file.file_from_offset if start is None else start[0]
 
     @cached_property
     def start(self) -> tuple[int, str, str] | None:
-        """The file with which a start begins: its offset, its path, and why; None without files.
+        """The first file that a start reads: its offset, its path, and the reason; None without files.
 
         Raises
         ------
@@ -203,11 +203,11 @@ class Patient:
         try:
             begin, end = self.log.begins_at, self.log.end_phy_offset
             return end - begin, end - max(begin, self.read_from)
-        except (StoreError, OSError):  # a diagnosis says so
+        except (StoreError, OSError):  # a diagnosis reports it
             return 0, 0
 
     def log_end(self) -> int:
-        """CommitLog offset behind the last record; as it is now, where somebody writes."""
+        """CommitLog offset behind the last record; of a store in use, the current one."""
         if self.holder is None:
             return self.log.end_phy_offset
         return log_end(list_log_files(self.paths))

@@ -1,4 +1,4 @@
-"""Where queues begin and end, against the log and against what consumer groups say."""
+"""Checks of the queues' starts and ends, with the log and with the offsets of consumer groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqcore.offline.queues.queues import max_offset, min_offset
 
 
 class _QueueEnd(NamedTuple):
-    """The newest entry of a queue; `message_end` is -1 for one that fills a place up."""
+    """The newest entry of a queue; `message_end` is -1 for a filler."""
 
     queue: QueueFiles
     max_offset: int
@@ -31,11 +31,11 @@ class _QueueEnd(NamedTuple):
 
 
 def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
-    """Queues that end behind the log, or begin before it; all of them far before its end."""
+    """Yield queues that end behind the log, or start before it; and the case that all end far before its end."""
     if not patient.files:
         return
     found = [one for one in map(_end_of, patient.queues) if one is not None]
-    end = patient.log_end()  # not before: what is written meanwhile is no entry of a lost message
+    end = patient.log_end()  # read last: entries written during the check are not of lost messages
     beyond = [one for one in found if one.message_end > end]
     below = [
         (one.queue, *first) for one in found if (first := _starts_below(one, patient.log_min, end))
@@ -71,9 +71,9 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def check_start(patient: Patient) -> Iterator[Diagnosis]:
-    """Messages that are in no queue once a start has made the queues right, and what it finds of the index.
+    """Yield messages that no queue holds after a start has healed the queues, and what the start finds of the index.
 
-    Not of a large log that was not cleanly closed.
+    Large logs that were not cleanly closed are skipped.
     """
     large = patient.read_from > 0 and patient.unclean
     if patient.holder is not None or not patient.has_messages or large or patient.is_log_only:
@@ -83,7 +83,7 @@ def check_start(patient: Patient) -> Iterator[Diagnosis]:
     try:
         settings = found_config(patient.paths, patient.settings)
         plan, index = preview_recovery(patient.paths, settings)
-    except (StoreError, OSError):  # an open refuses the store: told with names, sizes and kinds
+    except (StoreError, OSError):  # an open refuses the store: reported with names, sizes and kinds
         return
     if plan.aside.count:
         evidence = [
@@ -132,7 +132,7 @@ def _end_of(queue: QueueFiles) -> _QueueEnd | None:
 
 
 def _misnamed(patient: Patient, one: _QueueEnd) -> Evidence | None:
-    """What the record of a queue's newest entry says, if it names another place; only in the part of the log that is read."""
+    """Return the place that the record of a queue's newest entry names, if it differs; only in the part read."""
     if one.message_end < 0 or one.phy_offset < patient.read_from:
         return None
     view = record_at(patient.files, one.phy_offset)
@@ -151,7 +151,7 @@ def _misnamed(patient: Patient, one: _QueueEnd) -> Evidence | None:
 
 
 def _starts_below(one: _QueueEnd, log_min: int, log_end: int) -> tuple[int, int] | None:
-    """The first offset of a queue, and where its message was, when that is not in the log any more."""
+    """Return a queue's first offset, and its message's CommitLog offset, if that message has left the log."""
     queue, end = one.queue, one.max_offset
     if one.message_end > log_end:
         end = max_offset(queue, log_end)
@@ -187,7 +187,7 @@ def check_groups(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def _positions(patient: Patient) -> Iterator[Position]:
-    if patient.database_error is not None:  # a diagnosis of its own
+    if patient.database_error is not None:  # another diagnosis reports it
         return iter(())
     offsets = patient.offsets  # before the log's end
     return positions(patient.paths, offsets, patient.log_min, patient.log_end())

@@ -15,7 +15,7 @@ SEVERITIES = (ERROR, WARNING, INFO)
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A fact found by a check, and where.
+    """A fact found by a check, and its place.
 
     Attributes
     ----------
@@ -47,19 +47,19 @@ class Diagnosis:
     name : str
         One of `rmqcore.maintenance.doctor.kinds.KINDS`.
     severity : str
-        ``"error"``: messages are lost or cannot be fetched, or a broker does not start or take messages. ``"warning"``: it will
-        come to that, or a start repairs it. ``"info"``: worth knowing.
+        ``"error"``: messages are lost or cannot be fetched, or a broker does not start or take messages. ``"warning"``:
+        it will come to that, or a start repairs it. ``"info"``: worth knowing.
     cause : str
     evidence : tuple of Evidence
         The first ones, 20 at most.
     evidence_count : int
-        How many there are.
+        Number of all evidence.
     next_step : str
-        What to do that cannot make it worse.
+        A step that cannot make the problem worse.
     command : str
-        What to type first; it changes nothing in the store, or keeps what it replaces. Empty with `after`.
+        The first command to type; it only reads the store, or keeps the files that it replaces. Empty with `after`.
     pains : tuple of int
-        Numbers of what users suffer from, see docs/doctor.md.
+        Numbers of users' problems in docs/doctor.md.
     after : str
         The diagnosis whose next step comes first: that removes this one, or this one's own step is not safe before it.
     """

@@ -1,7 +1,7 @@
 """Entries of old queues and an old index that the new ones lack.
 
-An entry counts if it may be one: its numbers fit a message of the log, or of a log that went on. Entries of messages that the log
-has deleted do not count, but their queue's end does. What damage wrote over an entry mostly fits nothing.
+An entry counts if it may be one: its numbers fit a message of the log, or of a log that went on. Entries of messages
+that the log has deleted do not count, but their queue's end does. What damage wrote over an entry mostly fits nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rmqcore.offline.missing_log import FARTHEST
 from rmqcore.offline.queues.queues import QueueFiles, each_queue, max_offset
 
 AT_ONCE = 65_536
-"""Entries that are read at once."""
+"""Entries to read in one call."""
 MOST_LISTED = 100
 """Queues that a report lists one by one."""
 MOST_NAMED = 3
@@ -35,7 +35,7 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class QueueLoss:
-    """A queue that loses something.
+    """A queue that loses entries or queue offsets.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Losses:
 
     @property
     def count(self) -> int:
-        """All of it as one number."""
+        """Sum of all losses."""
         return self.queue_entries + self.queue_offsets + self.index_entries + self.displaced
 
     def add(self, loss: QueueLoss) -> None:
@@ -122,7 +122,7 @@ class Losses:
 
 
 def check_drop(losses: Losses, where: str, drop: int | None) -> None:
-    """Check that what a repair would lose is what the operator agreed to lose.
+    """Check that a repair would lose exactly the entries that the operator agreed to lose.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def check_drop(losses: Losses, where: str, drop: int | None) -> None:
     Raises
     ------
     KnowsLessError
-        Another number is lost.
+        The number of lost entries differs from `drop`.
     """
     if losses.count in (0, drop):
         return
@@ -160,7 +160,7 @@ def lost_knowledge(
     ----------
     old, new : StorePaths
     parts : sequence of str
-        What is compared: ``consumequeue``, ``index``.
+        Parts to compare: ``consumequeue``, ``index``.
     log_begin : int
         CommitLog offset of the log's first byte: messages before it are expired.
     log_file_size : int
@@ -296,7 +296,7 @@ def _likely(entries: npt.NDArray[Any], log_begin: int) -> Longs:
 
 def _index_entries(reader: IndexFileReader) -> Iterator[npt.NDArray[Any]]:
     if reader.slot_count is None:
-        return  # it has no entry that could be found
+        return  # no entry was found
     count = min(reader.header.index_count, reader.max_index_num or 0)
     for _, entries in read_entries(reader.path, reader.slot_count, 1, count):
         yield entries

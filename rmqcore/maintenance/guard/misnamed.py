@@ -1,7 +1,7 @@
 """Entries of old queues whose records name another place, in which queues that are made of the log have them.
 
-A new queue has each record at the place that it names. Where a bit of that place flipped, consumers have reached the message by
-an entry that the new queues lack.
+A new queue has each record at the place that it names. Where a bit of that place flipped, consumers have reached the
+message by an entry that the new queues lack.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rmqcore.vocabulary.topics import QueueKey
 
 
 def entries_of(paths: StorePaths) -> EntryOf:
-    """Return how `misnamed_record` asks the queues of a store."""
+    """Return the lookup in a store's queues that `misnamed_record` needs."""
 
     def entry_of(place: QueueKey, queue_offset: int) -> int:
         if place[1] < 0 or queue_offset < 0 or not is_directory_name(place[0]):
@@ -40,7 +40,7 @@ def entries_of(paths: StorePaths) -> EntryOf:
 
 
 def led_to(queue: QueueFiles, queue_offset: int) -> int:
-    """Return the CommitLog offset in a queue's entry of a message; -1 without one, also where a file has zeros or a filler."""
+    """Return the CommitLog offset in a queue's entry of a message; -1 for a missing entry, zeros or a filler."""
     entry = queue.entries(queue_offset, 1)
     size, phy_offset = (
         int(entry[name][0]) if len(entry) else -1 for name in ("msg_size", "phy_offset")

@@ -9,7 +9,7 @@ from rmqcore.offline.missing_log import known_messages
 
 
 def check_log_is_there(paths: StorePaths) -> None:
-    """Check that a store without a file of the CommitLog knows no message either.
+    """Check that a store without a CommitLog file names no message in its other parts.
 
     Raises
     ------

@@ -23,7 +23,7 @@ from rmqcore.offline.queues.queues import QueueFiles
 
 
 def recovery_losses(paths: StorePaths, plan: RecoveryPlan) -> Losses:
-    """Count the entries that a plan takes away from queues.
+    """Count the entries that a plan removes from queues.
 
     A plan with `destroys_queues` loses what its operator asked to lose, by the setting ``recover_without_commit_log``.
 

@@ -26,7 +26,7 @@ def dispatch_scan(
         return columns
 
     def put(buf: Any, begin: int, end: int, phy_offset: int, gaps: Gaps | None) -> None:
-        del phy_offset  # every record is wanted, wherever it lies
+        del phy_offset  # every record is wanted, at any offset
         enough = False
         for entry in multi.entries(buf, begin, end, 0, gaps=gaps):
             enough = put_entry(*entry)
@@ -37,7 +37,7 @@ def dispatch_scan(
 
 
 def dispatch_config(config: MessageStoreConfig) -> MessageStoreConfig:
-    """Switch on everything in a configuration that makes entries, so that all the records ask for is built."""
+    """Return a configuration with all settings on that make entries, so that every entry of the records is built."""
     return replace(
         config,
         message_index_enable=True,

@@ -1,7 +1,7 @@
-"""Queues and index of a store replaced by ones that are made anew from its log, under the store's lock.
+"""Replaces queues and index of a store by new ones made from its log, under the store's lock.
 
-Before the swap the old folders are compared with the new ones. If the old ones know more they stay, unless the caller agreed to
-lose just that.
+Before the swap the old folders are compared with the new ones. If the old ones have more entries they stay, unless the
+caller agreed to lose exactly these.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def rebuild_in_place(
     *,
     drop: int | None = None,
 ) -> RebuildReport:
-    """Build folders while this process holds the store's lock, and put them in the place of the store's.
+    """Build folders while this process holds the store's lock, and replace the store's folders by them.
 
     Parameters
     ----------
     paths : StorePaths
     config : MessageStoreConfig
-        What the store is opened with if it has to be recovered first.
+        Configuration of the open, if the store must be recovered first.
     build : callable
         Builds the parts in `folder`, as `rebuild` does.
     parts : list of str
@@ -52,7 +52,8 @@ def rebuild_in_place(
     folder : Path
         On the store's file system.
     drop : int, optional
-        The number of entries of the old folders that may be lost, as a KnowsLessError says it. The old folders are kept then.
+        The number of entries of the old folders that may be lost, as a KnowsLessError says it. The old folders are kept
+        then.
 
     Returns
     -------
@@ -62,13 +63,13 @@ def rebuild_in_place(
     Raises
     ------
     KnowsLessError
-        The old folders know more, and `drop` is another number. Nothing was changed.
+        The old folders have entries that the new ones lack, and `drop` is another number. Nothing was changed.
     ForeignFilesError
         The old folders hold files of another program. Nothing was changed.
     CommitLogMissingError
-        The log is missing, and the store knows messages. Nothing was changed.
+        The log is missing, but other parts of the store name messages. Nothing was changed.
     StoreKindError
-        The store is of a kind that is not written.
+        rmqcore does not write this kind of store.
     LinkError, StoreLockedError, StoreError, OSError
         As of `swap_in`, of an open, and of `rebuild`.
     """

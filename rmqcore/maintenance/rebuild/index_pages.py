@@ -1,4 +1,4 @@
-"""The pages of index files that are written, given back as the files grow."""
+"""Releases the pages of index files while they are written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class IndexPages:
     Parameters
     ----------
     service : IndexService
-        One thread puts, and nobody queries.
+        One thread puts, and no query runs.
     """
 
     def __init__(self, service: IndexService) -> None:
@@ -23,7 +23,7 @@ class IndexPages:
         self._known = 0  # bytes of full files, and of the entries in the last one
 
     def after_put(self) -> None:
-        """Look at what was put; map the files anew where their pages became many."""
+        """Map the files again if the pages written since the last time are many."""
         files = self._service.files
         if not files:
             return

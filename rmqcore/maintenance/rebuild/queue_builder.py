@@ -1,8 +1,8 @@
 """Consume queue files made from records: each entry at the place that its record's QUEUEOFFSET says.
 
-`QueueTable` writes them by the rules of an open store: it decides where a queue begins and which entries go where, and it makes
-fillers and files. (A broker that puts a record behind a gap into its queue puts it at the end, at an offset that is not the
-record's.)
+`QueueTable` writes them by the rules of an open store: it decides where a queue begins and which entries go where, and
+it makes fillers and files. (A broker that puts a record behind a gap into its queue puts it at the end, at an offset
+that is not the record's.)
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ MOST_OPEN = 256
 MOST_BYTES = 192 << 20
 """Bytes of memory for the queues of one pass over the log, about: 300,000 queues of as many topics, 600,000 of a few."""
 MOST_LISTED = 100
-"""Ranges of records in no queue that are named."""
+"""Most ranges of records in no queue to report."""
 QUEUE_BYTES = 320
-"""What the table takes for a queue."""
+"""Bytes of memory of a queue in the table."""
 
 
 class QueueBuilder:
     """Makes the files of all queues below a folder.
 
-    A log may have more queues than there is memory for. Then the builder leaves out those that are too many, `again` says so,
-    and it has to be given the whole log once more after `next_pass`, until all are made. A queue is made in one pass as a whole;
-    which ones are done is what lies in the folder.
+    A log may have more queues than the memory allowed holds. Then the builder leaves some out and sets `again`; the
+    caller calls `next_pass` and passes the whole log again, until all queues are made. A queue is made as a whole in
+    one pass; the folder shows the queues that are done.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class QueueBuilder:
     entries : int
         Entries put.
     again : bool
-        There are queues left for another pass.
+        True if queues are left for another pass.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class QueueBuilder:
         for one in sorted(
             self._set_aside, key=lambda one: (one.topic, one.queue_id, one.first_phy_offset)
         ):
-            # Where a batch of the scan ended says nothing of the records.
+            # The ends of the scan's batches are arbitrary.
             if found and found[-1].is_followed_by(one):
                 end = one.last_queue_offset, one.last_phy_offset
                 found[-1] = replace(found[-1], last_queue_offset=end[0], last_phy_offset=end[1])
@@ -129,7 +129,7 @@ class QueueBuilder:
         return found
 
     def next_pass(self) -> None:
-        """Begin anew with the queues that were too many; the log comes once more."""
+        """Start a pass for the queues that were left out; the caller passes the log again."""
         self.close()
         self._queues = self.queues
         self._files = self.file_count
@@ -189,7 +189,7 @@ class QueueBuilder:
             self._name_ignored(place, offsets, entries)
 
     def _name_ignored(self, place: QueueKey, offsets: Offsets, entries: Entries) -> None:
-        """Name the records of a run that are in no queue, by what lies at their places."""
+        """Note the records of a run that are in no queue, with the entries at their places."""
         if len(self._set_aside) >= MOST_LISTED:
             return
         phy_offsets = entries["phy_offset"].astype(np.int64)
@@ -220,9 +220,9 @@ class QueueBuilder:
                 self._set_aside.append(SetAside(*place, *numbers, *lie, why))
 
     def _admits(self, place: QueueKey, offsets: Offsets) -> bool:
-        """Return True if a queue begins with these entries in this pass.
+        """Return True if a queue starts with these entries in this pass.
 
-        One that is admitted has its file at once, so that the next pass knows it.
+        An admitted queue gets its file now, so that the next pass finds it.
         """
         if count_unplaceable(place, offsets, self._file_size) == len(offsets):
             return False  # it would have no file, and would be new in each pass
@@ -240,12 +240,12 @@ class QueueBuilder:
 
 
 def topic_bytes(topic: str) -> int:
-    """What the table takes for a topic: its name as text and as bytes, and places in a list and a dictionary."""
+    """Return the table's bytes for a topic: its name as text and as bytes, and places in a list and a dictionary."""
     return 200 + sys.getsizeof(topic) + len(os.fsencode(topic))
 
 
 def count_unplaceable(place: QueueKey, offsets: Offsets, file_size: int) -> int:
-    """How many of a run's first entries no queue can begin with: all of them when the topic is no name for a directory."""
+    """Count a run's first entries with which no queue can start: all if the topic cannot name a directory."""
     if not is_directory_name(place[0]):
         return len(offsets)
     most = most_queue_offset(file_size)

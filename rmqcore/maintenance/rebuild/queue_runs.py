@@ -24,7 +24,7 @@ Topics = frozenset[str] | BatchTopics
 Entries = npt.NDArray[np.void]
 Offsets = npt.NDArray[np.int64]
 QueueRun = tuple[QueueKey, Offsets, Entries]
-"""A queue, the queue offsets that its records say, and the entries."""
+"""A queue, the queue offsets that its records name, and the entries."""
 
 MOST_WAITING = 1 << 16
 """Entries of further queues that wait for the end of a batch: a record can ask for thousands."""
@@ -33,7 +33,7 @@ MOST_HELD = 1 << 18
 MOST_NAME_BYTES = 16 << 20
 """Bytes of memory for the names of topics that are kept from one batch to the next."""
 NAME_BYTES = 150
-"""What a name takes beside its text, in a list and a dictionary."""
+"""Bytes of memory of a name beside its text, in a list and a dictionary."""
 _NUMBERS = 5
 """Numbers of an entry that waits: queue, queue_offset, phy_offset, msg_size and tags_code."""
 
@@ -46,10 +46,8 @@ class QueueRuns:
     batch_topics : collection of str
         Topics whose records have no entries here; see `rmqcore.disk.queue_files.batch_topics`.
 
-    Notes
-    -----
-    The runs of a queue, one after the other, do not depend on where batches end: entries come in the order of their records, the
-    entry in a record's own queue before those in further queues.
+    Notes ----- The runs of a queue, one after the other, do not depend on where batches end: entries come in the order
+    of their records, the entry in a record's own queue before those in further queues.
     """
 
     def __init__(self, batch_topics: Topics = frozenset()) -> None:
@@ -73,9 +71,9 @@ class QueueRuns:
         tags_code: int,
         queue_offset: int,
     ) -> bool:
-        """Note an entry of a further queue, for a record of the batch that `of` is given next.
+        """Note an entry of a further queue, for a record of the next batch passed to `of`.
 
-        Answers whether so many wait that the batch should end.
+        Return True if the batch should end, because many entries wait.
         """
         number = self._number(topic)
         if number >= 0:
@@ -91,7 +89,7 @@ class QueueRuns:
     def hold(
         self, scan: ColumnScan, batch: Batch, without: npt.NDArray[np.bool_] | None = None
     ) -> bool:
-        """Keep what `of` gives of a batch, for longer runs of several batches; answers whether `held` should be asked now.
+        """Keep the runs of a batch, to join them with those of later batches; return True if `held` is due.
 
         The rows that are marked in `without` are left out.
         """

@@ -1,6 +1,7 @@
-"""Consume queues and index made anew from the CommitLog, beside the originals.
+"""Builds consume queues and index from the CommitLog, beside the originals.
 
-The store is only read; it may be in use or broken. With `apply` what was built is put in place in the store (`in_place.py`).
+The store is only read; it may be in use or broken. With `apply` the new parts replace those of the store
+(`in_place.py`).
 """
 
 from __future__ import annotations
@@ -62,16 +63,17 @@ def rebuild(
     drop: int | None = None,
     progress: Progress | None = None,
 ) -> RebuildReport:
-    """Build consume queues and index below `out`, which is new or empty; nothing appears there before all is written and synced.
+    """Build consume queues and index below `out`, which is new or empty.
 
-    Queues whose messages have all left the log keep their ends.
+    The folders appear there after all files are written and synced. Queues whose messages have all left the log keep
+    their ends.
 
     Parameters
     ----------
     store : path-like or StorePaths
         The store's root, or where its files are.
     out : path-like, optional
-        Without it the folder ``rebuilt`` in the store, where what an earlier rebuild left is replaced.
+        None: the folder ``rebuilt`` in the store, which replaces the folder of an earlier rebuild.
     queues, index : bool
         What to build.
     config : MessageStoreConfig, optional
@@ -81,31 +83,32 @@ def rebuild(
     follow_links : bool
         As of `StoreReader`.
     overwrite : bool
-        Replace what an earlier rebuild left in `out`.
+        Replace the folders of an earlier rebuild in `out`.
     apply : bool
-        Put the new folders in the place of the store's; no other process may use the store.
+        Replace the store's folders by the new ones; no other process may use the store.
     drop : int, optional
-        With `apply`: the number of entries of the store's folders that may be lost, as a KnowsLessError says it. The old folders
-        are kept in the store then (`RebuildReport.kept`).
+        With `apply`: the number of entries of the store's folders that may be lost, as a KnowsLessError says it. The
+        old folders are kept in the store then (`RebuildReport.kept`).
     progress : callable, optional
         Called with (bytes done, bytes in all).
 
     Raises
     ------
     TargetNotEmptyError
-        `out` holds something; with `overwrite` something that no rebuild makes. Nothing is deleted then.
+        `out` is not empty; with `overwrite`, it has files that no rebuild makes. No file was deleted.
     ForeignFilesError
         With `overwrite`: a folder that would be replaced holds files of another program.
     CommitLogMissingError
-        There is no CommitLog file, but queues, index or checkpoint name messages.
+        The CommitLog has no file, but queues, index or checkpoint name messages.
     KnowsLessError
-        With `apply`: the store's folders know more than the new ones, and `drop` is another number. Nothing was changed.
+        With `apply`: the store's folders know more than the new ones, and `drop` is another number. Nothing was
+        changed.
     StoreKindError
-        With `apply`: the store is of a kind that is not written.
+        With `apply`: rmqcore does not write this kind of store.
     LinkError
         `out` lies in the store and is a link; with `apply`, a folder that would be replaced is one.
     OSError
-        A file cannot be read or written. What was built so far is removed.
+        A file cannot be read or written. The files built so far are removed.
     """
     began = time.perf_counter()
     if isinstance(store, StorePaths):
@@ -151,7 +154,7 @@ def _build_beside(
     if set(target.names()) - {WORKING, *earlier}:
         raise TargetNotEmptyError(f"{out} is not empty")
     check_no_foreign_files(StorePaths(out), earlier)
-    for name in (*earlier, WORKING):  # WORKING: what a killed attempt left
+    for name in (*earlier, WORKING):  # WORKING: files of a killed attempt
         target.remove(name)
     target.make(WORKING)
     try:
@@ -174,7 +177,7 @@ def _build_beside(
         target.remove_empty(WORKING)
         target.sync()
     except BaseException:
-        with suppress(OSError, StoreError):  # the error that led here is the one to tell
+        with suppress(OSError, StoreError):  # the first error is the one to raise
             target.remove(WORKING)
             if made:
                 remove_made(out)
@@ -258,13 +261,13 @@ def build_parts(
 
 
 class _Log:
-    """The log, as often as queues need it: each time up to where it ended the first time.
+    """Passes over the log for the queues, each up to the log's end at the first pass.
 
     Parameters
     ----------
     paths : StorePaths
     settings : MessageStoreConfig
-        What is dispatched.
+        Settings that determine the entries.
     builder : QueueBuilder or None
         Gets the entries of further queues; None: no queues are made.
     progress : callable, optional

@@ -1,4 +1,4 @@
-"""Predicts which files will be deleted when: the engine's cleaning rules applied to the days to come.
+"""Predicts when files will be deleted: applies the engine's cleaning rules to the days to come.
 
-It reads as `rmqcore.offline` does and asks `rmqcore.engine.clean` for its rules; nothing is written.
+It reads like `rmqcore.offline`, uses the rules of `rmqcore.engine.clean`, and writes no file.
 """

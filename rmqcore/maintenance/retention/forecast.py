@@ -1,4 +1,4 @@
-"""A forecast with one set of settings: the rounds to come, and what they leave."""
+"""A forecast with one set of settings: the cleaning rounds to come, and their results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rmqcore.maintenance.retention.unread import Position, unread_forecast
 from rmqcore.vocabulary.units import DAY_MS
 
 MOST_MS = 3650 * DAY_MS
-"""A disk that is full later is not asked about."""
+"""Longest time to look ahead for a full disk."""
 MOST_POINTS = 400
 
 
@@ -105,7 +105,7 @@ def _simulated(log: LogFacts, disks: GrowingDisks) -> list[SimulatedFile]:
 
 
 def _settled_ms(present: Present, rules: CleanRules) -> int:
-    """When the log is what it will be at this rate: what is there has gone, and more was written and has gone."""
+    """Return the time of the steady state at this rate: present files are deleted, and some written later too."""
     newest = max([present.now_ms, *(facts.mtime_ms for facts in present.log.files)])
     rate = present.rate.bytes_per_second
     file_ms = int(present.log.shape.file_size / rate * 1000) if rate > 0 else 0

@@ -1,4 +1,4 @@
-"""Disks that fill as a log grows, and what the rules of cleaning see of them."""
+"""Disks that fill as a log grows, and their use as the cleaning rules see it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rmqcore.maintenance.retention.report import DiskFacts
 
 FOREVER = float("inf")
 SPREAD, ELSEWHERE = -1, -2
-"""Numbers of no disk: of files to come, on all disks that get new files; of files on a disk that gets none."""
+"""Numbers in place of a disk: for future files, on all disks that get new files; for files on other disks."""
 
 
 @dataclass
 class GrowingDisk:
-    """A disk; everything on it that is not the store's stays as it is.
+    """A disk; other files on it are taken as constant.
 
     Attributes
     ----------
     path : Path
     space : DiskSpace or None
-        As it is now; None where it cannot be asked.
+        Its current space; None if the disk does not report it.
     log_part, beside_part : float
-        What of the log's growth, and of the growth of queues and index, goes to it: 0 to 1.
+        Its part of the log's growth, and of the growth of queues and index: 0 to 1.
     """
 
     path: Path
@@ -60,7 +60,7 @@ class GrowingDisk:
         return self.log_part + self.beside_part * beside
 
     def room_until_next(self) -> float:
-        """Bytes until its percentage is the next one, or it is full."""
+        """Bytes until its next percentage, or until it is full."""
         if self.space is None or self.used >= self.entire:
             return FOREVER
         return min(self.entire * max(self.percent, 0) // 100 + 1, self.entire) - self.used
@@ -131,7 +131,7 @@ class GrowingDisks:
             disk.added -= log_bytes * (own + disk.beside_part * self.beside)
 
     def log_bytes_until_next(self) -> float:
-        """Bytes of log until one of the disks has another percentage."""
+        """Bytes of log until the percentage of one of the disks changes."""
         rooms = (
             disk.room_until_next() / disk.growth(self.beside)
             for disk in self.disks
@@ -141,7 +141,7 @@ class GrowingDisks:
 
 
 def growing_disks(paths: StorePaths, config: MessageStoreConfig, beside: float) -> GrowingDisks:
-    """Ask the disks of a store; queues and index that are not there yet will lie in its root."""
+    """Return the disks of a store; queues and index that do not exist yet will lie in its root."""
     folders = [folder if folder.is_dir() else paths.root for folder in paths.new_file_folders]
     queues = paths.consumequeue if paths.consumequeue.is_dir() else paths.root
     by_device: dict[int, GrowingDisk] = {}

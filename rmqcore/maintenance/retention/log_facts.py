@@ -13,7 +13,7 @@ from rmqcore.offline.log.walk import Progress
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file that holds something; `first` and `last` are None where nothing of it is a record."""
+    """A file with data; `first` and `last` are None if it has no record."""
 
     file: LogFile
     disk_bytes: int
@@ -24,7 +24,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class LogFacts:
-    """A log, without the files that were made ahead and hold nothing.
+    """A log, without empty files that were made ahead.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from rmqcore.shown.report import Report
 
 @dataclass(frozen=True, slots=True)
 class FileForecast:
-    """A file of the CommitLog, and when it goes.
+    """A file of the CommitLog, and the time of its deletion.
 
     Attributes
     ----------
@@ -20,13 +20,13 @@ class FileForecast:
     file_from_offset : int
         CommitLog offset of its first byte.
     size, disk_bytes : int
-        Its length, and what it occupies.
+        Its length, and the bytes that it occupies.
     first_store_timestamp_ms, last_store_timestamp_ms : int or None
-        Of its first and last record; None where it has none.
+        Store times of its first and last record; None without records.
     mtime_ms : int
-        When it was last changed: the rules count from there.
+        Time of its last change, from which the rules count.
     goes_at_ms : int or None
-        None where it stays as long as was looked ahead.
+        Time of its deletion; None if it stays up to the end of the forecast.
     reason : str or None
         ``time``, ``disk`` or ``forced``; see `CleanReport`.
     """
@@ -51,11 +51,11 @@ class LevelForecast:
     name : str
         The setting, by Java's name, or ``full``.
     percent : int
-        As the rules take it: Java has bounds for each.
+        The level that the rules use, within Java's bounds.
     reached_at_ms : int or None
-        The time of the forecast where it is reached already; None where it is not within what was looked at.
+        The forecast's start if it is reached already; None if it is not reached within the forecast.
     never : bool
-        Never at this rate: the rules delete as much as is written.
+        True if it is never reached at this rate: the rules delete as much as is written.
     """
 
     name: str
@@ -79,13 +79,13 @@ class UnreadForecast:
     lost : int
         Messages below the queue's first one that the group had not read.
     unread : int
-        Messages that are there.
+        Messages that still exist.
     first_unread_phy_offset : int or None
-        Where the first of them lies.
+        CommitLog offset of the first of them.
     loses : int
-        How many of them go within the horizon.
+        Number of them that are deleted within the horizon.
     loses_from_ms : int or None
-        When the first of them goes.
+        Time of the first of these deletions.
     """
 
     group: str
@@ -103,7 +103,7 @@ class UnreadForecast:
 
 @dataclass(frozen=True, slots=True)
 class TimePoint:
-    """The log and its disk at a moment to come."""
+    """The log and its disk at a future time."""
 
     time_ms: int
     log_bytes: int
@@ -117,20 +117,20 @@ class Forecast(Report):
     Attributes
     ----------
     settings : dict
-        What decides on deletions, by Java's names.
+        Settings that decide on deletions, by Java's names.
     files : tuple of FileForecast
-        Those that are there, oldest first.
+        The existing files, oldest first.
     levels : tuple of LevelForecast
     settles_at_bytes : int or None
-        The most that the log has once as much is deleted as is written; None where it grows as long as was looked ahead.
+        The largest log after deletions equal writes; None if it grows up to the end of the forecast.
     refuses_puts_from_ms : int or None
-        When the disk is so full that puts are refused.
+        Time at which the disk is so full that puts are refused.
     groups : tuple of UnreadForecast
         Queues of groups that have lost messages or have not read all, those that lose first in front; 10,000 at most.
     timeline : tuple of TimePoint
         Up to the horizon.
     looked_to_ms : int
-        The horizon, or a time before it where the log grows so fast that the forecast ends earlier.
+        The horizon, or an earlier time if the log grows so fast that the forecast ends before it.
     """
 
     settings: Mapping[str, Any]
@@ -150,17 +150,17 @@ class Forecast(Report):
 
 @dataclass(frozen=True, slots=True)
 class WriteRate:
-    """How fast the log grows.
+    """Growth of the log.
 
     Attributes
     ----------
     bytes_per_second : float
-        Of the log: what the forecast takes.
+        Growth that the forecast uses.
     source : str
-        Where it is from, as a sentence.
+        Source of this rate, as a sentence.
     last_hour, last_day : float or None
-        The same by the store times of the last hour and day before the newest message; None where the log does not reach so far
-        back.
+        The same by the store times of the last hour and day before the newest message; None where the log does not
+        reach so far back.
     beside : float
         Bytes of queues and index for each byte of the log.
     """
@@ -174,7 +174,7 @@ class WriteRate:
 
 @dataclass(frozen=True, slots=True)
 class DiskFacts:
-    """A disk of the store; -1 for a disk that cannot be asked."""
+    """A disk of the store; -1 for a disk that does not report its use."""
 
     path: str
     holds: str
@@ -185,25 +185,26 @@ class DiskFacts:
 
 @dataclass(frozen=True)
 class RetentionReport(Report):
-    """Which files are deleted when and why, at a write rate.
+    """Times and reasons of file deletions, at a write rate.
 
     Attributes
     ----------
     path : str
     now_ms, horizon_ms : int
-        From when to when files and groups were looked at.
+        Start and end of the forecast for files and groups.
     min_phy_offset, max_phy_offset : int
-        Where the log begins and ends.
+        Start and end of the log.
     log_bytes : int
-        What the log occupies.
+        Bytes that the log occupies.
     rate : WriteRate
     disks : tuple of DiskFacts
     present : Forecast
-        With the settings as they are.
+        Forecast with the current settings.
     what_if : Forecast or None
-        With those that were asked for.
+        Forecast with the other settings; None without any.
     notes : tuple of str
-        What may not be as the forecast takes it: times in the future, ratios out of order, a disk that cannot be asked.
+        Doubts about the forecast's basis: times in the future, ratios out of order, a disk that does not report its
+        use.
     """
 
     path: str

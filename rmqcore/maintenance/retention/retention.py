@@ -28,7 +28,7 @@ MOST_DAYS = 3650.0
 MOST_BYTES_PER_SECOND = 1 << 50
 RESTS_MS = HOUR_MS
 COPIED_MS = DAY_MS
-"""A file that was changed so long after its last record was stored has its time from a copy."""
+"""A file changed at least this long after its last record was stored has the time of a copy."""
 
 
 def retention(
@@ -45,8 +45,8 @@ def retention(
 ) -> RetentionReport:
     """Forecast which files of the CommitLog will be deleted when and why, and what consumer groups would lose unread.
 
-    The rules are those of an open store, asked with a clock that runs ahead and a disk that fills at the rate at which the log
-    was written. Nothing is written; the store may be in use.
+    The rules are those of an open store, asked with a clock that runs ahead and a disk that fills at the rate at which
+    the log was written. Nothing is written; the store may be in use.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def retention(
     commitlog, follow_links
         As of `StoreReader`.
     now_ms : int, optional
-        From when on; milliseconds since the epoch.
+        Start of the forecast; milliseconds since the epoch.
     horizon_days : float
-        How far files and groups are looked at.
+        Length of the forecast for files and groups.
     bytes_per_second : float, optional
-        How fast the log grows, instead of what its own store times say.
+        Growth of the log, instead of the rate by its own store times.
     progress : callable, optional
         Called with (bytes done, bytes in all).
 
@@ -72,8 +72,8 @@ def retention(
     NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
         See `StoreReader`.
     ValueError
-        No setting of a name in `what_if` decides on deletions, or it cannot have this value; a horizon or a rate that makes no
-        sense.
+        No setting of a name in `what_if` decides on deletions, or it cannot have this value; a horizon or a rate that
+        makes no sense.
     """
     settings = config or MessageStoreConfig()
     changed = changed_rules(settings, what_if) if what_if else None
@@ -86,7 +86,7 @@ def retention(
             f"bytes_per_second: expected 0 to {MOST_BYTES_PER_SECOND}, got {bytes_per_second}"
         )
     reader = StoreReader(path, config=config, commitlog=commitlog, follow_links=follow_links)
-    offsets = read_consumer_offsets(reader.paths)  # before the log, which may grow meanwhile
+    offsets = read_consumer_offsets(reader.paths)  # before the log, which may grow during the call
     log = read_log(reader.log_files(), progress)
     return forecast_of(
         reader.paths,

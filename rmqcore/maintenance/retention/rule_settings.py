@@ -24,7 +24,7 @@ RULES = (
     "replicas_per_disk_partition",
     "logical_disk_space_clean_forcibly_threshold",
 )
-"""Fields of MessageStoreConfig that a round of cleaning asks."""
+"""Fields of MessageStoreConfig that a cleaning round uses."""
 
 
 def rule_settings(config: MessageStoreConfig) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def changed_rules(config: MessageStoreConfig, what_if: Mapping[str, object]) -> 
     Raises
     ------
     ValueError
-        No such setting, or one that has no say in what is deleted; or it cannot have this value.
+        Unknown setting, or one that does not affect deletions; or a value that it cannot have.
     """
     values: dict[str, object] = {}
     keys: dict[str, str] = {}

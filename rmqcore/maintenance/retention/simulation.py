@@ -1,4 +1,4 @@
-"""Rounds of cleaning to come: the engine's rules with a clock that runs ahead and disks that fill."""
+"""Simulation of future cleaning rounds: the engine's rules with a clock that runs ahead and disks that fill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqcore.engine.clean.rules import CleanRules, Trigger
 from rmqcore.maintenance.retention.growing_disks import FOREVER, SPREAD, GrowingDisks
 
 QUARTER_MS = 900_000
-"""Each time zone of today is so many milliseconds, or some times as many, from UTC: between two of them no hour begins."""
+"""Each time zone of today differs from UTC by a multiple of this: no hour starts between two multiples."""
 MOST_ROUNDS = 200_000
 """Rounds at which something may change; a forecast of more ends there."""
 
@@ -48,7 +48,7 @@ class Gone:
 
 
 class Simulation:
-    """Goes from round to round, and over those in which nothing can change.
+    """Runs the rounds that can change the log or its disks, and skips the others.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Simulation:
     points : list of (int, int, int)
         Time, bytes of the log and used percentage after each round that was looked at.
     whole : bool
-        `run` came to its end, and was not ended by `MOST_ROUNDS`.
+        True if `run` reached its end before `MOST_ROUNDS`.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Simulation:
         return 0.0 if self._refused or self._disks.full or not self._files else self._rate
 
     def run(self, until_ms: int) -> None:
-        """Make all rounds up to a time; a later call goes on from there."""
+        """Run all rounds up to a time; a later call continues from there."""
         if self._quiet is None:
             self._quiet = self._round()
         while self.now_ms + self._quiet <= until_ms:
@@ -133,7 +133,7 @@ class Simulation:
     # ---- one round ----------------------------------------------------------------------------------
 
     def _round(self) -> float:
-        """Do what a round does; answer in how many milliseconds another one may do something, a whole interval at least."""
+        """Run a round; return the milliseconds until a round may change something, at least one interval."""
         trigger = self._rules.look(self.now_ms, self._disks.use())
         if trigger.full is not None:
             self._refused = True
@@ -185,7 +185,7 @@ class Simulation:
         self.points.append((self.now_ms, round(self._log_bytes), percent))
 
     def _note_end(self, until_ms: int) -> None:
-        """Note what will be at the end of a run: until then nothing is deleted, and the disk has the same percentage."""
+        """Note the state at the end of a run, before which no file is deleted and no percentage changes."""
         grown = self.growing * max(until_ms - self.now_ms, 0)
         end_ms = max(until_ms, self.now_ms)
         self.points.append((end_ms, round(self._log_bytes + grown), self._disks.percent))
@@ -212,7 +212,7 @@ class Simulation:
         return min(until, self._until_hour())
 
     def _until_hour(self) -> int:
-        """Milliseconds until an hour of `delete_when` may begin."""
+        """Return the milliseconds until an hour of `delete_when` may start."""
         quarter = self.now_ms - self.now_ms % QUARTER_MS + QUARTER_MS
         while not self._rules.is_hour(quarter):
             quarter += QUARTER_MS
@@ -229,7 +229,7 @@ class Simulation:
         self.now_ms += milliseconds
 
     def _fill_files(self, before: float, rate: float) -> None:
-        """Let files be full that the log's end has passed, and begin the next ones."""
+        """Fill the files that the log's end has passed, and start the next ones."""
         while True:
             newest = self._files[-1]
             taken = min(self._end, newest.end_offset) - max(before, newest.file_from_offset)

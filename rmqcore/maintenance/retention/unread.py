@@ -18,7 +18,7 @@ MOST_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a group is in a queue that is there; `phy_offset` gives the CommitLog offset in an entry of the queue."""
+    """A group's position in an existing queue; `phy_offset` returns the CommitLog offset in an entry of the queue."""
 
     group: str
     topic: str
@@ -52,7 +52,7 @@ def positions(
 def unread_forecast(
     positions: Iterable[Position], files: tuple[FileForecast, ...]
 ) -> tuple[UnreadForecast, ...]:
-    """Forecast for each position which messages are deleted unread with these files; those that lose first come first."""
+    """Forecast the messages deleted unread for each position with these files; the earliest losses come first."""
     going = [file for file in files if file.goes_at_ms is not None]
     kept_from = going[-1].file_from_offset + going[-1].size if going else 0
     found = [

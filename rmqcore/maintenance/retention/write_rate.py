@@ -1,4 +1,4 @@
-"""How fast a log grows, by the store times of its own records."""
+"""Growth of a log, by the store times of its records."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from rmqcore.offline.log.store_times import first_stored
 from rmqcore.vocabulary.units import DAY_MS, HOUR_MS
 
 LEAST_SPAN_MS = 60_000
-"""A log of less says nothing about a rate."""
+"""Shortest time span of a log for a rate."""
 CLOSE_ENOUGH = 64 * 1024
-"""Bytes to which the place of a time in a file is found."""
+"""Precision in bytes of the place of a time in a file."""
 
 
 def write_rate(log: LogFacts, beside: float, given: float | None = None) -> WriteRate:
-    """Find the rate: that of the last day, or of the whole log where it is younger.
+    """Find the rate of the last day, or of the whole log if it is younger.
 
-    A day is what a forecast of days needs: it has the busy hours and the quiet ones. It ends with the newest message, so that a
-    copy of a store has the rate that the store had.
+    A day is what a forecast of days needs: it has the busy hours and the quiet ones. It ends with the newest message,
+    so that a copy of a store has the rate that the store had.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def _since(log: LogFacts, time_ms: int) -> int:
 
 
 def _offset_of(log: LogFacts, time_ms: int) -> int:
-    """CommitLog offset near the first record that was stored at a time or later; near one such where clocks stepped back."""
+    """Return a CommitLog offset near the first record stored at a time or later; near any, if clocks stepped back."""
     low = None
     for facts in log.files:
         if facts.first is None:

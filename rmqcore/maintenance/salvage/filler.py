@@ -1,7 +1,8 @@
-"""Records in the places of lost bytes: whoever walks over the log passes over them, and nobody is given them.
+"""Records in the places of lost bytes: scans of the log pass over them, and no consumer receives them.
 
-A rolled back transaction gets no queue entry and no index entry from any broker. So a record of that kind keeps the records
-behind it where they are: their physical offsets are in message ids, queue entries, the index, transactions and timers.
+A rolled back transaction gets no queue entry and no index entry from any broker. So a record of that kind keeps the
+records behind it where they are: their physical offsets are in message ids, queue entries, the index, transactions and
+timers.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from rmqcore.codec.message import Message
 from rmqcore.vocabulary.sysflag import TRANSACTION_ROLLBACK
 
 TOPIC = "LOST"
-"""Of these records; its first letters where no more have room."""
+"""Topic of these records; cut to its first letters if they have no more room."""
 LEAST = REC_MIN_SIZE_V1 + 1
 """Bytes of the smallest one: the smallest record that a broker writes has as many."""
 MOST = 1 << 20
 """Bytes of the largest one: Java asks for memory for a whole record when it walks over it."""
 PROP_CRC_SIZE = 20
 WITH_CRC = LEAST + PROP_CRC_SIZE
-"""From so many bytes on they have a ``__CRC32#``, as a broker with ``forceVerifyPropCRC`` asks of each record."""
+"""Fillers of at least this size have a ``__CRC32#``, which a broker with ``forceVerifyPropCRC`` requires."""
 
 
 def fillers(begin: int, end: int, store_timestamp_ms: int) -> Iterator[tuple[int, bytes]]:

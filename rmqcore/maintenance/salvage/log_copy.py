@@ -1,4 +1,4 @@
-"""One pass over the old log: what proves itself goes to the new one, what does not is noted, and the queues' records are."""
+"""One pass over the old log: copies records that prove themselves, notes all other bytes and the queues' records."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class LogCopy:
         Of the old log, by offset.
     target : NewLog
     config : MessageStoreConfig
-        Delay levels, file size, what is dispatched, whether each record must have a ``__CRC32#``, and which release of RocketMQ
-        must be able to read them.
+        Delay levels, file size, the entries to make, whether each record must have a ``__CRC32#``, and the release of
+        RocketMQ that must be able to read them.
     batch_topics : BatchTopics
         Topics whose records have no place in ordinary queues.
     claims : QueueClaims
     damage : DamageList
-        Gets what is lost.
+        Receives the lost ranges.
 
     Attributes
     ----------
@@ -126,14 +126,14 @@ class LogCopy:
         self.moved: dict[int, int] = {}
 
     def run(self, progress: Progress | None) -> Copied:
-        """Copy everything.
+        """Copy all sound records.
 
         Raises
         ------
         OSError
             A file cannot be read or written.
         StoreError
-            A file was cut meanwhile.
+            A file was cut during the copy.
         """
         walk: LogWalk[Batch] = LogWalk(
             self._files,
@@ -154,7 +154,7 @@ class LogCopy:
                 self._source.close()
         return self.copied
 
-    # ---- what is not copied although it is a record -------------------------------------------------
+    # ---- records that are not copied ----------------------------------------------------------------
 
     def _watch(self, buf: Any, begin: int, end: int, phy_offset: int, gaps: Gaps | None) -> None:
         if not 0 < end - begin <= MOST_WHOLE:  # the body of a longer record is not all here
@@ -202,7 +202,7 @@ class LogCopy:
         return out
 
     def _drop_unreadable(self, batch: Batch, phy_offsets: Longs, sizes: Longs, out: Bools) -> None:
-        """Leave out what the release of `for_version` cannot read: it would cut the log there."""
+        """Leave out records that the release of `for_version` cannot read: it would cut the log there."""
         most = self._readable.most_topic_bytes
         found: list[tuple[str, str, str, Bools]] = []
         if most is not None:
@@ -232,7 +232,7 @@ class LogCopy:
             DamageRange(phy_offset, phy_offset + size, kind, name, field, expected, found)
         )
 
-    # ---- what is copied -----------------------------------------------------------------------------
+    # ---- records that are copied --------------------------------------------------------------------
 
     def _take(self, batch: Batch) -> None:
         phy_offsets = longs(batch, "phy_offset")
@@ -273,7 +273,7 @@ class LogCopy:
                 expected = f"none, or {LEAST} bytes"
                 self._lose(begin, int(sizes[row]), "record", "gap before it", expected, "less")
                 out[row] = True
-                first += 1  # what follows it has a gap that is long enough
+                first += 1  # the gap behind it is long enough
             elif begin in self.moved:
                 first += 1
             if first == stop:
@@ -290,7 +290,7 @@ class LogCopy:
         """Close the gap before a record, which is too small for a filler; return False if that is not possible."""
         if self._target.end == begin - gap and begin % self._file_size > gap:
             return self._target.close_gap(begin)
-        # At the start of a file: no record lies before it.
+        # At the start of a file no record lies before the gap.
         target = begin - gap
         longer = with_longer_properties(moved_to(self._read(begin, begin + size), target), gap)
         if longer is None:
@@ -313,7 +313,7 @@ class LogCopy:
         return data
 
     def _open(self, phy_offset: int) -> Descriptor:
-        """The file of the old log in which a record lies."""
+        """Return the open file of the old log that holds a record."""
         number = self._number_of(phy_offset)
         if number != self._source_number or self._source is None:
             if self._source is not None:
@@ -324,7 +324,7 @@ class LogCopy:
         return self._source
 
     def _number_of(self, phy_offset: int) -> int:
-        """Which file of the old log a record lies in."""
+        """Return the number of the old log's file that holds a record."""
         return bisect_right(self._files, phy_offset, key=lambda file: file.file_from_offset) - 1
 
     def _hand_on(self) -> None:

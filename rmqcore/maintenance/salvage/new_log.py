@@ -19,10 +19,10 @@ from rmqcore.maintenance.salvage.filler import fillers
 from rmqcore.vocabulary.units import PAGE
 
 BLANK_SIZE = 8
-"""Bytes that a record leaves free at least: the BLANK that ends each file."""
+"""Least bytes that a record leaves free: for the BLANK that ends each file."""
 PIECE = 1 << 20
 AT_ONCE = 64 << 20
-"""Bytes that one call copies: a signal handler runs between two of them."""
+"""Most bytes to copy in one call: signal handlers run between two calls."""
 _CANNOT = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY}
 
 

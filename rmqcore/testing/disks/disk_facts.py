@@ -1,4 +1,4 @@
-"""What is known of the disk below a directory: its file system, how long a sync takes, and what makes a proof worth nothing."""
+"""Facts about the disk below a directory: its file system, the time of a sync, and doubts about a proof there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 SYNCS = 15
 UNLIKELY_S = 20e-6
-"""No disk answers a sync of new data faster."""
+"""Seconds: a sync of new data is never faster on a disk."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class DiskFacts:
     sync_seconds : float
         The median of some writes of 4 KiB with a sync each.
     notes : tuple of str
-        Why a proof says nothing about this disk; empty when it does.
+        Why a proof is not valid for this disk; empty if it is.
     """
 
     path: str

@@ -58,7 +58,7 @@ class Change:
 
 @dataclass(eq=False)
 class File:
-    """A file: what is on disk, and what has changed since."""
+    """A file: its bytes on disk, and the changes since."""
 
     durable: bytearray = field(default_factory=bytearray)
     changes: list[Change] = field(default_factory=list)
@@ -134,7 +134,7 @@ class File:
 
 
 def clip(change: Change, first: int, end: int) -> Change | None:
-    """Return the part of a change of bytes that lies in a range."""
+    """Return the part of a change of bytes in a range."""
     if change.data is None:
         return None
     begin, stop = max(change.place, first), min(change.place + len(change.data), end)
@@ -154,7 +154,7 @@ class Renaming:
 
 @dataclass(eq=False)
 class FolderImage:
-    """A folder: the names on disk, and what has changed since."""
+    """A folder: the names on disk, and the changes since."""
 
     durable: Listing = field(default_factory=dict)
     changes: list[Renaming] = field(default_factory=list)

@@ -33,7 +33,7 @@ ANSWERS = 40  # at most, from one cut to the next
 
 
 def why_not() -> str | None:
-    """Why no real power cut can be made here; None when one can."""
+    """Return why this machine cannot make a real power cut; None if it can."""
     if sys.platform != "linux":
         return "loop devices are Linux's"
     if os.geteuid() != 0:
@@ -46,7 +46,7 @@ def why_not() -> str | None:
 
 @functools.cache
 def _refused() -> str | None:
-    """What a mount of a small image says; None once it is mounted: root in a container may not, with all the tools there."""
+    """Return the error of mounting a small image, which containers may forbid even to root; None if it works."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             make_image(Path(folder, "image"), "ext4", 4)
@@ -63,7 +63,7 @@ def _run(*command: str | Path) -> None:
 
 
 def make_image(path: Path, file_system: str, megabytes: int) -> None:
-    """Make a disk image of so many megabytes with an empty file system."""
+    """Make a disk image of `megabytes` MB with an empty file system."""
     with path.open("xb") as file:
         file.truncate(megabytes << 20)
     quiet = ["-q", "-F"] if file_system == "ext4" else ["-q", "-m", "reflink=1"]
@@ -118,7 +118,7 @@ def _cut_writer(
     rng: random.Random,
     cuts: int,
 ) -> int:
-    """Let a writer put, and cut its disk now and then; answer how many messages it was told are stored."""
+    """Let a writer put, and cut its disk at intervals; return the number of messages acknowledged to it."""
     acked: list[Acked] = []
     call = (
         f"killed_writer.write({str(disk / 'store')!r}, {config!r}, 0, {rng.randrange(1 << 30)}, 0)"
@@ -139,7 +139,7 @@ def _cut_writer(
 def _cut(
     base: Path, image: Path, file_system: str, config: dict[str, Any], acked: list[Acked]
 ) -> None:
-    """Clone the disk, and hold what is on it against what was acknowledged before."""
+    """Clone the disk, and compare its store with the messages acknowledged before."""
     found = image.with_suffix(".cut")
     clone(image, found)
     with mounted(found, base / "cut", file_system) as cut:

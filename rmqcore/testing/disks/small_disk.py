@@ -57,7 +57,7 @@ def config_of(how: str) -> dict[str, Any]:
 
 
 class Watch:
-    """Looks at the disk beside the writer: how full it is, and which files of the log have gone.
+    """Watches the disk beside the writer: its use, and the deleted files of the log.
 
     A file's mtime is set back, so that it is a thousand times as old as it is.
 
@@ -134,14 +134,14 @@ class Watch:
 def lives(
     base: Path, rng: random.Random, *, hours: float, how: str, deletions: int = 0
 ) -> Counter[str]:
-    """Run a store for some hours of its own time; return what happened.
+    """Run a store for some hours of its own time; return the counts of events.
 
     On a busy machine it lives longer, up to `LONGEST` times, until `deletions` files of its log were deleted.
 
     Raises
     ------
     PromiseBrokenError
-        Something did not hold.
+        A promise was broken.
     """
     image, place = base / "small.img", base / "disk"
     make_image(image, "ext4", DISK_MB)
@@ -176,7 +176,7 @@ def _one_life(
     seconds: float,
     acked: list[Acked],
 ) -> int:
-    """Let a writer write so long, then kill it; answer how many puts were refused."""
+    """Let a writer write for `seconds`, then kill it; return the number of refused puts."""
     first = life * 1_000_000
     call = f"steady_writer.write({str(root)!r}, {config!r}, {first}, {rng.randrange(1 << 30)}, {FASTER})"
     refused = 0
@@ -198,7 +198,7 @@ def _one_life(
 
 
 def _check(root: Path, config: dict[str, Any], acked: list[Acked]) -> list[Acked]:
-    """Open the store as after any crash; answer the acknowledged messages that the log still has, which are all there."""
+    """Open the store as after any crash; check and return the acknowledged messages that the log still holds."""
     with rmqcore.open(root, services=False, **config) as store:
         drain(store)
         # As in Java queue files of messages that are gone stay until the first round after an open.

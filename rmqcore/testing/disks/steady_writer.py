@@ -72,7 +72,7 @@ def _told(read: Any, store: MessageStore, recent: list[Acked], seed: int) -> Non
 
 
 def _query(store: MessageStore, recent: list[Acked], rng: random.Random) -> None:
-    """Ask for what was just put."""
+    """Query messages that were just put."""
     while True:
         time.sleep(0.003)
         if recent:

@@ -1,4 +1,4 @@
-"""The files in ``index/`` compared with the log when a store is opened: signs of damage, the comparison, and the healing.
+"""The files in ``index/`` compared with the log at an open: signs of damage, the comparison, and the healing.
 
-Imports `engine.index`, `engine.log` and, of recovery, what says how far to look.
+Imports `engine.index`, `engine.log` and recovery's `thoroughness`.
 """

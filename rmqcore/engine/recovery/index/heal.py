@@ -1,7 +1,7 @@
-"""The index at an open: files that are not what the log says are deleted, and their messages are indexed again.
+"""The index at an open: files that differ from the log are deleted, and their messages are indexed again.
 
-What an index holds is a function of the log. So a file that is wrong anywhere is not mended: it goes with all newer files. The
-dispatcher indexes from there, however far.
+The log determines the whole index. So a file with any fault is not mended but deleted with all newer files, and the
+dispatcher indexes the log again from there.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class IndexReport(Report):
     Attributes
     ----------
     files : int
-        Files that stay.
+        Number of files that stay.
     removed_files : tuple of str
-        Files that go: perhaps not on disk when the store was not closed, or damaged, or newer than a damaged file.
+        Files to delete: perhaps not on disk because the store was not closed, or damaged, or newer than a damaged file.
     damage : str or None
-        What was wrong with the first of them, or that keys are missing behind the last file.
+        Fault of the first of these, or that keys are missing behind the last file.
     compared_bytes : int
         CommitLog bytes whose keys were compared with the entries.
     index_from : int or None
-        CommitLog offset from which on messages are indexed again; None when the index has them all.
+        CommitLog offset from which messages are indexed again; None if the index is complete.
     """
 
     files: int = 0
@@ -53,7 +53,7 @@ class IndexReport(Report):
         return self.damage is not None
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes as plain JSON values."""
+        """Return the attributes as plain JSON values."""
         return asdict(self)
 
 
@@ -65,12 +65,12 @@ def find_damage(
     how: IndexThoroughness,
     progress: Progress | None = None,
 ) -> tuple[IndexDamage | None, int]:
-    """Find the first file that is not what the log says; nothing is changed.
+    """Find the first file that differs from the log; change nothing.
 
     Returns
     -------
     (IndexDamage or None, int)
-        The second is how many bytes of log were compared.
+        The second is the number of log bytes compared.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def plan_index(
     how: IndexThoroughness,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Plan what `heal_index` would do; nothing is changed.
+    """Plan the work of `heal_index`; change nothing.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def heal_index(
     index_msg_timestamp_ms: int,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Load the index of a store, and delete what is not to be believed; messages behind ``index.resume_offset`` are put again.
+    """Load the index of a store, and delete wrong files; the caller indexes again from ``index.resume_offset`` on.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ def heal_index(
     log_end : int
         CommitLog offset behind the last record.
     clean_exit : bool
-        There was no abort file. There is one now: an open that ends in here counts as a crash.
+        True if the store had no abort file. It has one during this call: an open that ends here counts as a crash.
     index_msg_timestamp_ms : int
-        Of the checkpoint.
+        indexMsgTimestamp of the checkpoint.
 
     Raises
     ------
     StoreFormatError
-        Files of another number of slots and entries than configured, and which numbers cannot be found out.
+        Numbers of slots and entries differ from the configured ones, and cannot be found from the files.
     OSError
         A file cannot be read, deleted or written.
     """

@@ -30,7 +30,7 @@ _NOTHING = np.empty(0, INDEX_ENTRY_DTYPE)
 def check_chains(
     files: Sequence[IndexFile], progress: Progress | None = None
 ) -> IndexDamage | None:
-    """Check each file against itself: every entry leads to the next older one of its slot, every slot to its newest.
+    """Check the chains of each file: an entry must lead to the next older one of its slot, a slot to its newest entry.
 
     Raises
     ------
@@ -74,20 +74,20 @@ def compare_with_log(
     Parameters
     ----------
     files : sequence of IndexFile
-        Oldest first, without `find_signs` and `check_chains` finding anything.
+        Oldest first, without findings of `find_signs` and `check_chains`.
     log : CommitLog
     config : MessageStoreConfig
     log_end : int
         CommitLog offset behind the last record.
     most_bytes : int
-        Of log.
+        Most bytes of log to compare.
     progress : callable, optional
         Called with (bytes done, bytes in all).
 
     Returns
     -------
     (IndexDamage or None, int)
-        The second is how many bytes of log were read.
+        The second is the number of log bytes read.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def compare_with_log(
 
 
 def _record_at(files: Sequence[IndexFile], log: LogLook, phy_offset: int) -> int:
-    """Return the start of a record near an offset: behind it if an index entry names one, else the start of the log file."""
+    """Return the start of a record behind an offset that an index entry names, else the start of the log file."""
     for file in files:
         header = file.found
         if header.index_count > 1 and header.end_phy_offset >= phy_offset:
@@ -134,7 +134,7 @@ class _Part:
 
 
 class IndexCompare:
-    """Reads batches of the log, as an index does, and compares their keys with the entries that are there."""
+    """Receives batches of the log, as an index does, and compares their keys with the index's entries."""
 
     def __init__(self, files: Sequence[IndexFile], start: int) -> None:
         self.damage: IndexDamage | None = None
@@ -156,7 +156,7 @@ class IndexCompare:
                     yield _Part(number, index + early, entries[early:])
 
     def _take_up_to(self, phy_offset: int) -> list[_Part]:
-        """The next entries whose messages lie at an offset or before it."""
+        """Return the next entries whose messages lie at an offset or before it."""
         taken = []
         while self._next is not None:
             part = self._next
@@ -212,7 +212,7 @@ class IndexCompare:
             start += len(part.entries)
         if len(match.missing):
             rows = np.searchsorted(key_offsets, match.missing, side="right") - 1
-            # Versions before 5.4 indexed no tags. Keys of the newest message are put again in any case.
+            # Versions before 5.4 did not index tags. Keys of the newest message are always put again.
             lost = rows[
                 ~are_tags(match.missing, key_offsets, tags_codes, rows)
                 & (phy_offsets[rows] < self._end)
@@ -225,7 +225,7 @@ class IndexCompare:
         wrong = rows < 0
         expected = time_diffs(times[rows], file.found.begin_timestamp_ms)
         if part.index == 1:
-            # The first entry counts from the end of the file before, which is not known of the oldest.
+            # Times of the first entry count from the end of the file before it, which is unknown for the oldest file.
             before = self._files[part.number - 1].found if part.number else None
             expected[0] = (
                 part.entries["time_diff"][0]
@@ -257,7 +257,7 @@ class IndexCompare:
         Parameters
         ----------
         looked_up_to : int
-            CommitLog offset behind the last record that came; entries from there on are of messages that nobody looked at.
+            CommitLog offset behind the last record compared; entries from there on are of messages not looked at.
         """
         ahead = self._next
         if ahead is not None and int(ahead.entries["phy_offset"][0]) >= looked_up_to:

@@ -1,4 +1,4 @@
-"""The files of a log, mapped for a check alone."""
+"""Separate mappings of a log's files, for checks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore.engine.log.commitlog import CommitLog
 
 MOST_FILES = 8
-"""Files mapped at once: a check of the whole log may not use up what a process may map."""
+"""Most files mapped at the same time: a check of the whole log must not use up the mappings of the process."""
 
 
 class LogLook:
-    """Reads a CommitLog as dispatch does. Its mappings end with the ``with`` block, and those of the log itself are not touched.
+    """Reads a CommitLog as dispatch does. The ``with`` block ends its mappings; the log's own mappings do not change.
 
-    A store that maps a file of its log only when it is read keeps fewer files mapped, and finds one that was cut before.
+    A store that maps log files only for reads keeps fewer files mapped, and notices a file that was cut before the
+    read.
 
     Parameters
     ----------
@@ -32,9 +33,7 @@ class LogLook:
         self.max_offset = end_offset
         self._files = commitlog.files.files
         self._starts = [file.file_from_offset for file in self._files]
-        self._looked_at: dict[
-            int, MappedFiles
-        ] = {}  # by the offset at which the file begins: this file alone
+        self._looked_at: dict[int, MappedFiles] = {}  # one file, by its start
 
     @property
     def min_offset(self) -> int:
@@ -42,11 +41,11 @@ class LogLook:
         return self._starts[0] if self._starts else 0
 
     def file_starts(self) -> list[int]:
-        """Return the offsets at which the files begin."""
+        """Return the CommitLog offsets at which the files start."""
         return self._starts
 
     def window(self, phy_offset: int) -> tuple[memoryview, int, int] | None:
-        """Return the bytes of the file that holds an offset, and where it begins and ends; None if no file does."""
+        """Return the bytes of the file that holds an offset, and its start and end; None if no file holds it."""
         files = self._file_of(phy_offset)
         if files is None:
             return None

@@ -1,7 +1,7 @@
-"""Signs in the shape of index files, few bytes each, that something is wrong: sizes and headers, neighbours, the ends of the log.
+"""Signs of damage in the shape of index files, few bytes each: sizes, headers, neighbours, the ends of the log.
 
-Every open looks for them. They find what is missing, short, exchanged or doubled, and headers that are not true; what is inside a
-file is compared by index_compare.py.
+Every open looks for them. They show missing, short, exchanged or doubled files, and wrong headers; index_compare.py
+compares the entries of a file.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.recovery.index.log_look import LogLook
 
 LOOK_BYTES = 1 << 20
-"""A piece of the log in which a message with a key is looked for at once."""
+"""Bytes of log to search for a message with a key at an open."""
 TAG_ENTRIES = 512
-"""Entries at the end of an index file among which one of a message with a tag is looked for."""
+"""Entries at the end of an index file to search for one of a message with a tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDamage:
-    """Where an index stops to be what the log says.
+    """Place from which an index differs from the log.
 
     Attributes
     ----------
     number : int
-        The first file that is not to be believed, counted from the oldest; the number of files when only keys behind them are
+        Number of the first wrong file, counted from the oldest; the number of files if only keys behind them are
         missing.
     reason : str
     """
@@ -59,7 +59,7 @@ def find_signs(
     most_bytes: int = LOOK_BYTES,
     behind: bool = True,
 ) -> IndexDamage | None:
-    """Look at each file's header, its first and last entry and their records, and at what lies between two files.
+    """Check each file's header, its first and last entry with their records, and the log between two files.
 
     Parameters
     ----------
@@ -70,10 +70,11 @@ def find_signs(
     log_end : int
         CommitLog offset behind the last record.
     most_bytes : int
-        How much of the log is searched for a message with a key before the first file, between two files and behind the last one.
+        Most bytes of log to search for a message with a key before the first file, between two files and behind the
+        last one.
     behind : bool
-        Search behind the last file. Else its keys are put again in any case, after an unclean exit or as the caller asks; then a
-        last file that has a size of its own is not believed.
+        Search behind the last file. Otherwise its keys are put again, after an unclean exit or because the caller asks;
+        then a last file whose size no other file has is damage.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def find_signs(
                 before = TagEvidence(files[: max(number, 1)], log)
                 keyed = find_keyed(log, config, indexed, begin, most_bytes, before, after=complete)
                 if keyed is not None:
-                    # Files without an entry before this one go too: a lost header looks like theirs.
+                    # Files without an entry before this one are deleted too: a lost header looks like theirs.
                     return IndexDamage(believed, _missing(keyed))
         if reason is not None:
             return IndexDamage(number, f"index/{file.name}: {reason}")
@@ -109,7 +110,7 @@ def find_signs(
 
 
 def places_proven(config: MessageStoreConfig) -> bool:
-    """True if records name their own offsets. Otherwise recovery accepts stale records, and entries may name any offset."""
+    """True if records must name their own offsets; otherwise stale records are accepted, and entries may name any."""
     return config.check_commit_log_offset_on_recover
 
 
@@ -120,10 +121,10 @@ def _missing(keyed: int) -> str:
 def _size_sign(
     files: Sequence[IndexFile], number: int, config: MessageStoreConfig, *, sure: bool
 ) -> str | None:
-    """What is wrong with a file of another size than configured, which would be sound with another ``max_index_num``.
+    """Return the fault of a file whose size is not the configured one; None if an older ``max_index_num`` explains it.
 
-    Files from before that was changed have such sizes. Damage made one that is full by the configured number and goes on; and one
-    that is the last and the only one of its size, if it follows a file of the configured size, or `sure` is asked for.
+    Damage made a file that has the configured number of entries and room for more. Damage also made the last file, if
+    no other file has its size and it follows a file of the configured size, or if `sure` is set.
     """
     file, most = files[number], config.max_index_num
     usual = index_file_size(config.max_hash_slot_num, most)
@@ -140,7 +141,7 @@ def _size_sign(
 
 
 def _header_sign(file: IndexFile, end_before: int | None) -> str | None:
-    """What is wrong with a header; `end_before` is the end of the files before, None for the first one."""
+    """Return the fault of a header, or None; `end_before` is the end of the files before, None for the first one."""
     header, capacity = file.found, file.native.capacity
     if not 0 <= header.index_count <= capacity:
         return f"indexCount is {header.index_count}, expected at most {capacity}"
@@ -150,7 +151,7 @@ def _header_sign(file: IndexFile, end_before: int | None) -> str | None:
     if not 0 <= begin <= end:
         return f"beginPhyOffset is {begin}, endPhyOffset {end}"
     if header.index_count <= 1:
-        # The next file begins with the end of the file before, until it has an entry.
+        # A new file's header holds the end of the file before, until its first entry.
         return (
             None
             if begin == end and end_before in (None, end)
@@ -162,7 +163,7 @@ def _header_sign(file: IndexFile, end_before: int | None) -> str | None:
 
 
 def _end_sign(file: IndexFile, log: LogLook, *, proven: bool) -> str | None:
-    """What is wrong with the first or the last entry of a file, seen from the header and from the log."""
+    """Return the fault of a file's first or last entry by its header and by the log; None if both are sound."""
     header = file.found
     ends = (
         ("first", 1, header.begin_phy_offset, header.begin_timestamp_ms),
@@ -191,7 +192,7 @@ def _end_sign(file: IndexFile, log: LogLook, *, proven: bool) -> str | None:
 
 
 class NoQueues:
-    """Stands in for the queues where a dispatcher feeds something else alone."""
+    """Replaces the queues of a dispatcher that feeds only another sink."""
 
     def put_batch(
         self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int
@@ -203,12 +204,12 @@ class NoQueues:
 
 
 class TagEvidence:
-    """Finds out if index files contain tags, which RocketMQ before 5.4 left out.
+    """Finds out whether index files contain tags, which RocketMQ before 5.4 left out.
 
     Parameters
     ----------
     files : sequence of IndexFile
-        Oldest first. The newest one with a message that has a tag decides.
+        Oldest first. The newest file with a message that has a tag decides.
     log : LogLook
     """
 
@@ -266,7 +267,7 @@ class _FirstKey:
                 return
 
     def _has_tag(self, phy_offset: int) -> bool:
-        """Return True if a message has a tag: a deliver time in place of the tag's code does not tell."""
+        """Return True if a message has a tag; its tags code does not show that if it is a deliver time."""
         view = self.log.view_at(phy_offset)
         return view is not None and view.tags is not None
 
@@ -281,7 +282,7 @@ def find_keyed(
     *,
     after: int,
 ) -> int | None:
-    """Find the first message with a key in [begin, end) whose offset is above `after`; look at about `most_bytes`.
+    """Find the first message with a key in [begin, end) whose offset is above `after`; read about `most_bytes`.
 
     `begin` is the start of a record. A tag counts as a key where `tags` finds tags in the index.
     """
@@ -289,7 +290,7 @@ def find_keyed(
         return None
     view = log.view_at(begin) if begin <= after else None
     if view is not None and begin + view.msg_size >= end:
-        return None  # as nearly always: nothing lies between the two
+        return None  # the usual case: no message lies between the two
     first = _FirstKey(log, tags, after)
     feed = Dispatcher(log, NoQueues(), first, config)
     feed.cq_from, feed.index_from = MAX_OFFSET, begin

@@ -31,7 +31,7 @@ cdef extern from *:
 
 
 def select_crc32(name: str = "") -> str:
-    """Choose the CRC-32 kernel by name, or the best one for this CPU, and answer its name."""
+    """Choose the CRC-32 kernel by name, or the best one for this CPU, and return its name."""
     cdef bytes encoded = name.encode()
     cdef int code = rmq_crc32_select(encoded)
     if code == RMQ_CRC_OK:

@@ -147,7 +147,7 @@ cdef str name_of(const rmq_slice *name):
 
 
 cdef dict properties_dict(const uint8_t *props, size_t length, size_t before):
-    """All properties of an encoded string, before which so many bytes can be read."""
+    """Return all properties of an encoded string, before which this many bytes can be read."""
     cdef dict found = {}
     cdef rmq_props_iter it
     cdef rmq_prop prop

@@ -41,10 +41,10 @@ cdef class Appender:
     append_prop_crc : bool
         enabledAppendPropCRC.
     make_room : callable
-        ``make_room(msg_size) -> bool``: creates the next file or allocates more of the present one. It answers False when it
+        ``make_room(msg_size) -> bool``: creates the next file or allocates more of the present one. It returns False when it
         cannot, and the messages that wait get CREATE_MAPPED_FILE_FAILED.
     clock : callable, optional
-        Answers milliseconds; called once a put inside the lock. Without it the system's clock is read.
+        Returns milliseconds; called once per put, inside the lock. Without it the system's clock is read.
     most_topic_bytes : int, optional
     ipv6_hosts : bool
         What the version of RocketMQ reads for which the log is written (`ReadableRecords`); messages beyond that are refused.
@@ -162,7 +162,7 @@ cdef class Appender:
             rmq_fill_stop(&self.filling)
 
     def pause(self, bint paused):
-        """Answer all puts that begin from now on with SERVICE_NOT_AVAILABLE, or take them again; a stop is for good."""
+        """Return SERVICE_NOT_AVAILABLE for all puts from now on, or accept them again; a stop is permanent."""
         with cython.critical_section(self):
             if self.puts != ENDED:
                 self.puts = PAUSED if paused else TAKEN
@@ -264,7 +264,7 @@ cdef class Appender:
         raise AssertionError("a refusal raises")
 
     cdef PutResult refusal(self):
-        """The answer of a put that is not even tried: puts are paused. Where they have ended for good this raises."""
+        """Return the result of a put while puts are paused; raise if they have ended."""
         if self.puts == ENDED:
             self.refuse()
         return refused_code(RMQ_PUT_SERVICE_NOT_AVAILABLE)
@@ -295,7 +295,7 @@ cdef class Appender:
         return code
 
     cdef int append_by_steps(self, rmq_put *puts, size_t n, bint whole, size_t *done, list light) except -1:
-        """`append` with an injected clock or light queues; with these it may also answer COUNTERS_MOVED."""
+        """`append` with an injected clock or light queues; with these it may also return COUNTERS_MOVED."""
         cdef int code
         cdef int64_t now = RMQ_NO_CLOCK
         while True:
@@ -484,7 +484,7 @@ cdef class Appender:
             settled = 0
             code = self.append(chunk.puts, chunk.count, False, chunk.total <= BRIEF, &settled)
             if code == RMQ_A_STOPPED and place == 0 and settled == 0:
-                self.refuse()  # nothing is stored, so nothing has to be told but this
+                self.refuse()  # no message is stored, so this is the only error
             for i in range(<Py_ssize_t> settled):
                 code_of[place + i] = <int8_t> chunk.puts[i].status
                 if chunk.puts[i].status == RMQ_PUT_OK:
@@ -501,7 +501,7 @@ cdef class Appender:
                 break
             chunk.clear()
         else:
-            codes[at:] = RMQ_PUT_MESSAGE_ILLEGAL  # somebody has taken them out of the list
+            codes[at:] = RMQ_PUT_MESSAGE_ILLEGAL  # another thread has removed them from the list
         self.give_chunk(chunk)
         return codes, phy_offsets, queue_offsets, timestamps, end_offset, refused_at, refusal
 

@@ -38,7 +38,7 @@ cdef tuple put_rows(Appender appender, ArrowRows rows, list parts):
             settled = 0
             code = appender.append(puts, n, False, False, &settled)
             if code == RMQ_A_STOPPED and rows.before + at == 0 and settled == 0:
-                appender.refuse()  # nothing is stored, so nothing has to be told but this
+                appender.refuse()  # no message is stored, so this is the only error
             for i in range(<int64_t> settled):
                 code_of[at + i] = <int8_t> puts[i].status
                 if puts[i].status == RMQ_PUT_OK:
@@ -74,7 +74,7 @@ def put_arrow(Appender appender not None, data):
     Raises
     ------
     TypeError
-        `data` is no Arrow data, or a column has a type that it cannot have.
+        `data` is not Arrow data, or a column has a wrong type.
     ValueError
         An unknown, missing or repeated column; a producer that breaks the rules of the interface.
     OSError

@@ -94,7 +94,7 @@ def encode(message, *, phy_offset, queue_offset, store_timestamp_ms, bint append
     """Encode one CommitLog record, big-endian.
 
     V2 (2-byte topic length) is chosen when the topic has more than 127 UTF-8 bytes. Java counts UTF-16 units and then writes
-    a V1 length that nobody can read back (docs/compat.md).
+    a V1 length that no reader can decode (docs/compat.md).
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def encode(message, *, phy_offset, queue_offset, store_timestamp_ms, bint append
     Raises
     ------
     ValueError
-        A property name or value contains a separator (0x01, 0x02), a text is no valid Unicode, or the topic, properties or body
+        A property name or value contains a separator (0x01, 0x02), a text is not valid Unicode, or the topic, properties or body
         are too long for their length fields.
     OverflowError
         A number does not fit its field.
@@ -248,7 +248,7 @@ cdef object error_at(str what, Py_ssize_t place, error):
 
 
 cdef list listed(messages):
-    """The messages of a call, which nobody else can take out of the list."""
+    """Return a call's messages as a list that no other thread can change."""
     check_iterable("messages", "Message", messages)
     return list(messages)
 
@@ -368,7 +368,7 @@ def encode_properties(properties):
     Raises
     ------
     ValueError
-        A name contains 0x01 or 0x02 or a value 0x02, and would read back as something else; or a text is no valid Unicode.
+        A name contains 0x01 or 0x02 or a value 0x02, and would read back as something else; or a text is not valid Unicode.
     TypeError
         `properties` is not a mapping, or a name or value is not a str.
 

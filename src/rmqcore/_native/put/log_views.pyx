@@ -26,7 +26,7 @@ cdef extern from *:
 
 
 cdef MappedFile parse_at(MappedFiles files, int64_t phy_offset, int64_t end_offset, rmq_record *rec):
-    """Parse the record that starts at `phy_offset` and ends at or before `end_offset`; answers its file, or None."""
+    """Parse the record that starts at `phy_offset` and ends at or before `end_offset`; return its file, or None."""
     cdef MappedFile file = files.find(phy_offset) if phy_offset < end_offset else None
     cdef int64_t pos, left
     if file is None:
@@ -40,7 +40,7 @@ cdef MappedFile parse_at(MappedFiles files, int64_t phy_offset, int64_t end_offs
 
 
 cdef bint warm(MappedFiles files, int64_t phy_offset, int64_t end_offset, bint waits) except -1:
-    """Return True if the record at `phy_offset` is in memory, or there is none; with `waits` it is read first."""
+    """Return True if the record at `phy_offset` is in memory or missing; with `waits` it is read first."""
     cdef MappedFile file = files.find(phy_offset) if phy_offset < end_offset else None
     cdef int64_t pos, left, size = RMQ_REC_MIN_SIZE_V1
     if file is None:
@@ -75,12 +75,12 @@ cdef MessageView view_of(MappedFiles files, int64_t phy_offset, int64_t end_offs
 
 
 def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, DelayLevels levels not None):
-    """The message whose record starts at `phy_offset` and ends at or before `end_offset`; None when there is no such record."""
+    """Return the message whose record starts at `phy_offset` and ends at or before `end_offset`; None without one."""
     return view_of(files, phy_offset, end_offset, levels)
 
 
 def store_time(MappedFiles files not None, int64_t phy_offset, int64_t end_offset):
-    """The store timestamp of that message, without making a view; -1 when there is no such record. It waits without the GIL."""
+    """Return the store timestamp of that message, without making a view; -1 without one. It waits without the GIL."""
     cdef rmq_record rec
     warm(files, phy_offset, end_offset, True)
     cdef MappedFile file = parse_at(files, phy_offset, end_offset, &rec)

@@ -1,7 +1,7 @@
 """Mapped files: one file as memory, and the files of a CommitLog by offset.
 
 A mapping lives as long as its MappedFile: a MessageView holds that object, so closing a store, rolling or deleting a file never
-unmaps under a reader. There is no unmap call.
+unmaps under a reader: no call unmaps.
 """
 
 cimport cython
@@ -49,7 +49,7 @@ cdef class MappedFile:
     ----------
     path : str
     file_size : int
-        Bytes; the file must have exactly so many.
+        Bytes; the file must have exactly this size.
     file_from_offset : int
         Offset of its first byte in the sequence of files.
     writable : bool

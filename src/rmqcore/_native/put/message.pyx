@@ -40,7 +40,7 @@ cdef object no_message(value):
 
 
 cdef int64_t integer(value, str name) except? -1:
-    """A whole number, by its `__index__` where it is no int."""
+    """Return a whole number, by its `__index__` if it is not an int."""
     if type(value) is not int and not hasattr(value, "__index__"):
         raise wrong_type(name, "int or None" if name == "born_timestamp_ms" else "int", value)
     return value

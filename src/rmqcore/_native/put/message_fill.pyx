@@ -46,7 +46,7 @@ cdef Py_ssize_t write_properties(dict properties, bint drop_crc, uint8_t *out, P
     cdef const char *value
     cdef int suspect = 0
     while left > 0 and PyDict_Next(properties, &pos, &key, &item):
-        left -= 1  # saves the call that would only say that there is no further pair
+        left -= 1  # saves the call that would only find no further pair
         if <object> item is None:
             continue
         name = rmq_utf8_of(<object> key, &name_len)

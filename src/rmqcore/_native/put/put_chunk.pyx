@@ -91,7 +91,7 @@ cdef class PutChunk:
         return put_reason(self.log, &self.puts[at])
 
     cdef PutResult refused(self, Py_ssize_t at):
-        """The answer for the message of a place, or for the batch that it refuses."""
+        """Return the result for the message at a place, or for the batch that it refuses."""
         reason = self.reason(at)
         if reason is not None and self.count > 1:
             reason = f"message {at}: {reason}"
@@ -123,7 +123,7 @@ cdef class PutChunk:
         return 0
 
     cdef Py_ssize_t add_from(self, list messages, Py_ssize_t at, Py_ssize_t count) except -1:
-        """Prepare messages[at], ... below `count` while there is room; answers the place of the first one that is left."""
+        """Prepare messages[at], ... below `count` while they fit; return the place of the first one left."""
         cdef PyObject *items = <PyObject *> messages
         while True:
             try:

@@ -36,7 +36,7 @@ cdef class PutMethod:
         StoreClosedError
             The store is closed.
         ValueError
-            A property with a separator (0x01, 0x02) in it, text that is no valid Unicode.
+            A property with a separator (0x01, 0x02) in it, text that is not valid Unicode.
 
         Notes
         -----

@@ -191,7 +191,7 @@ cdef PutResult refused_code(int32_t code, str reason=None):
 
 
 cdef tuple unstored_rows(Py_ssize_t count, int32_t code):
-    """Status codes, phy offsets, queue offsets and store timestamps of so many messages that are not stored (yet)."""
+    """Return status codes, phy offsets, queue offsets and store timestamps of `count` messages that are not stored."""
     return (
         np.full(count, code, np.int8), np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count, np.int64),
     )

@@ -38,7 +38,7 @@ def append_raw(Appender appender not None, data, Py_ssize_t begin, Py_ssize_t en
             raise ValueError(f"bytes {begin} to {end} of {exported.len}")
         while True:
             if appender.puts != TAKEN:
-                appender.refusal()  # raises, but where puts are paused: then there is no room
+                appender.refusal()  # raises, unless puts are paused because the disk has no room
                 return False
             appender.lock()
             code = rmq_log_append_raw(

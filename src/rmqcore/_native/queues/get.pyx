@@ -83,7 +83,7 @@ cdef struct FoundRecord:
 @cython.final
 @cython.freelist(16)
 cdef class GetResult:
-    """The answer of a get.
+    """Result of a get.
 
     The messages are views into the mapped CommitLog: a view that is held, or this result, keeps its file mapped. `release` (or
     a ``with`` block) drops the result's own views.

@@ -193,7 +193,7 @@ def write_entries(QueueTable table not None, str topic not None, int32_t queue_i
     Raises
     ------
     ValueError
-        The topic is no name for a directory.
+        The topic cannot name a directory.
     OSError
         A file cannot be made or written. What was written before stays; the call can be repeated.
     """

@@ -35,7 +35,7 @@ def is_directory_name(str topic not None):
 
 
 def most_queue_offset(int64_t file_size):
-    """The greatest queue offset at which a queue can begin, with files of so many bytes."""
+    """Return the greatest queue offset at which a queue can start, with files of this size."""
     return rmq_cq_most_queue_offset(file_size)
 
 
@@ -76,7 +76,7 @@ cdef class QueueTable:
     file_size : int
         Bytes of a queue file, whole entries.
     open_files : int
-        At most so many files stay open.
+        Most files that stay open.
 
     Notes
     -----
@@ -270,7 +270,7 @@ cdef class QueueTable:
 
     def put_entry(self, str topic not None, int32_t queue_id, int64_t phy_offset, int32_t msg_size, int64_t tags_code,
                   int64_t queue_offset, int64_t covered_from=-1):
-        """Give one message an entry in a queue of any topic; answer as `put_batch`."""
+        """Put an entry for one message into a queue of any topic; return as `put_batch`."""
         cdef int32_t number = self.topic_number(topic)
         cdef int32_t zero = 0
         cdef int64_t back_to = -1
@@ -314,7 +314,7 @@ cdef class QueueTable:
         Raises
         ------
         ValueError
-            The topic is no name for a directory, or the arrays are not of one length.
+            The topic cannot name a directory, or the arrays are not of one length.
         OSError
             A file cannot be made or written. Only the entries that were written before count.
         """
@@ -357,7 +357,7 @@ cdef class QueueTable:
         Raises
         ------
         ValueError
-            The topic is no name for a directory, or the queue id is below 0.
+            The topic cannot name a directory, or the queue id is below 0.
         """
         if queue_id < 0:
             raise ValueError(f"queue id {queue_id}: no name for a directory")

@@ -25,7 +25,7 @@ typedef struct rmq_cq_columns {
     const int64_t *tags_code;
 } rmq_cq_columns;
 
-/* Writes count entries to out. Answers the bytes written, or RMQ_CQ_E_ROOM (and nothing is written). */
+/* Writes count entries to out. Returns the bytes written, or RMQ_CQ_E_ROOM (and nothing is written). */
 int64_t rmq_cq_pack(const rmq_cq_columns *columns, size_t count, uint8_t *out, size_t room);
 
 #endif

@@ -98,7 +98,7 @@ int64_t rmq_index_check_entries(rmq_index_check *check, const uint8_t *buf, size
         /* Also when it went down: one wild offset must not put all that follow in the wrong. */
         check->last_phy_offset = e.phy_offset;
         if (e.key_hash < 0) {
-            /* It hangs in no slot, so there is no chain to compare with. */
+            /* It belongs to no slot, so it has no chain to compare with. */
             note(&f, index, RMQ_IDX_FIELD_KEYHASH, 0, e.key_hash);
             continue;
         }

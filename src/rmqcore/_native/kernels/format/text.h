@@ -13,10 +13,10 @@ enum {
 };
 static_assert(RMQ_MSG_ID_V4_LEN == 32 && RMQ_MSG_ID_V6_LEN == 56, "offset message id");
 
-/* A number in decimal; out has RMQ_DECIMAL_ROOM bytes. Answers where the next character goes. */
+/* A number in decimal; out has RMQ_DECIMAL_ROOM bytes. Returns the place of the next character. */
 char *rmq_decimal(char *out, int64_t value);
 
-/* "ip:port" or "[v6]:port" of address bytes + 4-byte port; out has RMQ_HOST_TEXT_ROOM bytes. Answers the length. */
+/* "ip:port" or "[v6]:port" of address bytes + 4-byte port; out has RMQ_HOST_TEXT_ROOM bytes. Returns the length. */
 size_t rmq_host_text(const uint8_t *host, int v6, char *out);
 
 /* The reverse: reads "ip:port" or "[v6]:port" into out, which has RMQ_HOST_V6_SIZE bytes. Answers RMQ_HOST_V4_SIZE or

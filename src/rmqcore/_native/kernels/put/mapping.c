@@ -15,7 +15,7 @@
 #include <sys/statfs.h>
 #endif
 
-/* Linux 5.14; older headers lack the names, older kernels answer EINVAL. */
+/* Linux 5.14; older headers lack the names, older kernels return EINVAL. */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif

@@ -1,4 +1,4 @@
-/* The system calls behind a mapped file. All answer 0 or a negated errno, and none touches a page that is not mapped. */
+/* The system calls behind a mapped file. All return 0 or a negated errno, and none touches a page that is not mapped. */
 #ifndef RMQ_MAPPING_H
 #define RMQ_MAPPING_H
 

@@ -40,7 +40,7 @@ static void detach(rmq_cq_fds *fds, int32_t place) {
     fds->items[place].owner = NULL;
 }
 
-/* Makes the place free and answers the descriptor, which the caller closes once the lock is gone. */
+/* Frees the place and returns the descriptor, which the caller closes after it releases the lock. */
 static int vacate(rmq_cq_fds *fds, int32_t place) {
     rmq_cq_fd *item = &fds->items[place];
     const int fd = item->fd;

@@ -155,7 +155,7 @@ static int has_room(const rmq_cq_compare *c, const rmq_cq_seen *s, int64_t missi
     return missing <= 0 || missing <= rmq_cq_room(c->table->topics[s->topic], before, before_end, phy_offset);
 }
 
-/* Takes the next row of a queue and answers its flags. */
+/* Processes the next row of a queue and returns its flags. */
 static uint8_t follow(const rmq_cq_compare *c, rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offset,
                       int64_t end_phy) {
     const int64_t most = c->table->file_size / UNIT; /* how far numbers leap, if they do */

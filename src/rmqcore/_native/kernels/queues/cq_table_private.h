@@ -71,7 +71,7 @@ static inline void unlock_writer(rmq_cq_table *t) { pthread_mutex_unlock(&t->wri
 /* Room for `wanted` items of `size` bytes, at least doubled. 0, or -1 without memory. */
 int rmq_cq_make_room(void **items, int64_t *room, int64_t wanted, size_t size);
 
-/* ---- cq_files.c; what they answer below 0 is -errno ---- */
+/* ---- cq_files.c; a negative result is -errno ---- */
 
 /* The path of a file (>= 0), or of a directory: -1 the queue's, -2 the topic's, -3 the root. 0 or -ENAMETOOLONG. */
 int rmq_cq_make_path(const rmq_cq_table *table, const rmq_cq *queue, int64_t file, char *out);
