@@ -25,7 +25,7 @@ from rmqcore.errors import StoreError
 from rmqcore.offline.reader import StoreReader
 
 P = ParamSpec("P")
-ALLOWED = (StoreError, ValueError, OSError)
+ALLOWED = (StoreError, ValueError, OSError, rmqcore.DamageWarning)
 STORES = [
     make_store(sample_records(45)),
     make_store(sample_records(30), append_prop_crc=True, clean_exit=False),

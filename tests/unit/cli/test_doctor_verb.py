@@ -41,12 +41,17 @@ def test_json_and_exit_codes(
     assert len(rmqcore("doctor", golden / case).out.splitlines()) == 1
 
 
-def test_thorough_finds_what_lies_in_the_middle(rmqcore: Run, golden: Path) -> None:
-    store = golden / "crash_cq_hole" / "recovered"
+def test_thorough_finds_what_lies_in_the_middle(rmqcore: Run, store_copy: StoreCopy) -> None:
+    store = store_copy("basic")
+    index_file = min((store / "index").iterdir())
+    slot_count = 500
+    with index_file.open("r+b") as file:
+        file.seek(40 + 4 * slot_count + 20 * 5 + 4)  # PHYOFFSET of the fifth entry
+        file.write((9).to_bytes(8, "big"))
     assert rmqcore("doctor", store).code == 0
     done = rmqcore("doctor", store, "--thorough", "--json")
     assert done.code == 2
-    assert [found["name"] for found in done.object["diagnoses"]] == ["fsck_errors"]
+    assert "fsck_errors" in {found["name"] for found in done.object["diagnoses"]}
 
 
 def test_text_fits_the_terminal(store_copy: StoreCopy) -> None:
