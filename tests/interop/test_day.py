@@ -30,13 +30,11 @@ from support.replicated_pair import (
     Node,
     OurNode,
     caught_up,
+    check_stores,
     log_begin,
     log_end,
-    same_logs,
 )
-from support.server_process import fsck
 
-import rmqcore
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -247,19 +245,3 @@ def back_up(node: Node, place: Path, day: Day) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     check_stores(day, place)
-
-
-def check_stores(day: Day, *stores: Path) -> None:
-    """Look that stores are sound, have what was answered, and all the same log."""
-    for store in stores:
-        code, said = fsck(store)
-        assert code == 0, said
-    with ExitStack() as stack:
-        opened = [
-            stack.enter_context(rmqcore.open(store, disk_max_used_space_ratio=100))
-            for store in stores
-        ]
-        for one in opened:
-            assert one.wait_dispatched(600)
-            day.check(one)
-        same_logs(*opened)

@@ -366,8 +366,15 @@ def _runtime_info(address: str) -> Mapping[str, str]:
     return parse_body("GET_BROKER_RUNTIME_INFO", answer.body).text_table("table")
 
 
-def check_stores(load: Load, *stores: Path) -> None:
-    """Look that stores that nobody has open are sound, have the same log, and all that was answered."""
+class Answered(Protocol):
+    """Messages whose sends were answered."""
+
+    def check(self, store: MessageStore) -> None:
+        """Assert that a store has each message that was answered, at its place."""
+
+
+def check_stores(answered: Answered, *stores: Path) -> None:
+    """Assert that closed stores are sound, have the same log, and every message that was answered."""
     for store in stores:
         code, said = fsck(store)
         assert code == 0, said
@@ -378,7 +385,7 @@ def check_stores(load: Load, *stores: Path) -> None:
         ]
         for one in opened:
             assert one.wait_dispatched(600)
-            load.check(one)
+            answered.check(one)
         same_logs(*opened)
 
 
