@@ -112,12 +112,14 @@ class Copier:
         self._tell(size)
 
     def link(self, source: Source, place: str) -> bool:
-        """Hard-link a file that never changes again into the copy; returns whether the file system allowed it."""
+        """Hard-link a file that never changes again into the copy; return False if only a copy of its bytes is possible."""
         if not self._links:
             return False
         self._dest.delete(WORKING, missing_ok=True)
         try:
             self._dest.link(source.path, WORKING)
+        except FileNotFoundError:
+            return False  # the store has deleted the file since it was opened
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise

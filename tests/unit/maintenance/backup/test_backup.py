@@ -17,6 +17,7 @@ from support.stores.index_batches import quick_folder
 
 import rmqcore
 from rmqcore.disk.inside.files import open_file
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import (
     OtherStoreError,
@@ -157,6 +158,28 @@ def test_a_record_that_is_just_being_written_at_the_start_of_a_file(tmp_path: Pa
         report = backup(tmp_path / "live", tmp_path / "copy")
     assert (report.exit_code, report.state) == (0, "clean")
     check_directory(tmp_path / "copy", acked[:-1])
+
+
+@pytest.mark.parametrize("part", ["commitlog", "index"])
+def test_a_file_that_is_deleted_just_before_it_is_linked(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """A cleaning between the open and the link of a file ended the backup with FileNotFoundError."""
+    deleted: list[str] = []
+    link = Folder.link
+
+    def cleaned(self: Folder, path: str | os.PathLike[str], place: str) -> None:
+        if not deleted and Path(path).parent.name == part:
+            os.unlink(path)
+            deleted.append(f"{part}/{Path(path).name}")
+        link(self, path, place)
+
+    before = tree(root)
+    monkeypatch.setattr(Folder, "link", cleaned)
+    backup(root, tmp_path / "copy")
+    copied = tree(tmp_path / "copy")
+    assert deleted
+    assert copied[deleted[0]] == before[deleted[0]]
 
 
 def test_own_index_files_are_kept_while_they_are_right(live: MessageStore, tmp_path: Path) -> None:
