@@ -277,7 +277,7 @@ class SendFailedError(WithFields, ClientError):
         return f"topic {self.topic}: {len(self.reasons)} attempts failed: {'; '.join(self.reasons)}"
 
 
-class PartlySentError(ClientError):
+class PartlySentError(WithFields, ClientError):
     """Some of several messages are stored, and sending the others failed; the cause is the error of that part.
 
     Parameters
@@ -291,17 +291,15 @@ class PartlySentError(ClientError):
         The error of that part.
     """
 
+    results: tuple[Any, ...]
+    failed: tuple[int, ...]
+    reason: str
+
     code = "PARTLY_SENT"
     hint = (
         "send the messages without a result again; those of `failed` may be stored already: "
         "consumers recognise a copy by its keys"
     )
-
-    def __init__(self, results: tuple[Any, ...], failed: tuple[int, ...], reason: str) -> None:
-        super().__init__(results, failed, reason)
-        self.results = results
-        self.failed = failed
-        self.reason = reason
 
     def __str__(self) -> str:
         stored = sum(one is not None for one in self.results)

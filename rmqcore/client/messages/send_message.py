@@ -134,7 +134,7 @@ def check_message(message: Message, *, max_message_size: int) -> None:
         Its topic, body or properties are invalid.
     """
     check_topic_for_send(message.topic)
-    check_body(len(bytes(message.body)), max_message_size)
+    check_body(memoryview(message.body).nbytes, max_message_size)
     check_properties(message.properties, in_batch=False)
 
 
