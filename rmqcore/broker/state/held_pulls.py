@@ -238,7 +238,7 @@ class HeldPulls:
         heard = frozenset(topics) if len(topics) <= MOST_TOPICS else None
         if old is not None and old.topics == heard:
             return
-        # The new registration first: else a message could come while there is none.
+        # The new registration first: otherwise a message could arrive while no listener is registered.
         self._listening = self._store.on_dispatched(self._dispatched, heard) if topics else None
         if old is not None:
             old.remove()

@@ -73,8 +73,8 @@ def store_settings(
 def read_config(config: Path, *, runs: bool = False) -> MessageStoreConfig:
     """Read a ``broker.conf`` for what it says of files, and print which keys no RocketMQ knows.
 
-    Most verbs run no store: what a running one would not do is no news, unless the verb `runs` one. The store is where
-    the user says: another root in the file is left out, but for a verb that `runs` one, which names it.
+    If the verb `runs` a store, keys that only a running store would act on are reported, and the root in the file is kept.
+    Other verbs ignore both: their user has named the store.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

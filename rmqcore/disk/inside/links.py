@@ -19,7 +19,7 @@ def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
     ----------
     path : path-like
     how : str
-        Way to follow this link; empty if there is none.
+        Way to follow this link; empty if rmqcore cannot follow it.
     """
     text = os.fspath(path)
     target = os.readlink(text)

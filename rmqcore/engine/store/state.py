@@ -132,7 +132,7 @@ class StoreState:
 
     @property
     def no_puts(self) -> str | None:
-        """Why puts are refused for now; None while they are accepted."""
+        """Why puts are refused; None while they are accepted."""
         return self._no_room or self._no_descriptor
 
     def pause_puts(self, why: str) -> None:

@@ -723,7 +723,7 @@ class MessageStore(PutMethod):
         CorruptMessageError
             A record is not sound by the checks of a recovery. The bytes before it are appended.
         DiskFullError, TooManyFilesError
-            There is no disk space or no file descriptor; the call can be repeated later.
+            The disk is full, or the process has no file descriptor left; the call can be repeated later.
         StoreFailedError, StoreClosedError
 
         Notes

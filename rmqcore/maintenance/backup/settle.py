@@ -50,7 +50,7 @@ def settle(dest: Path, config: MessageStoreConfig, progress: Progress | None = N
     with store:
         while store.dispatch_once():
             pass
-        # Nothing of the log: at the beginning of time no file is old. But queue and index files of which no message is
-        # left, for the store's cleaner may have been between the two.
+        # Deletes queue and index files whose messages are no longer in the log: the store's cleaner may have run between the
+        # copies of both. With a time of 0 no file of the log is old enough to be deleted.
         store.clean_once(now_ms=0, disk_ratio=0.0)
     return ""
