@@ -13,6 +13,7 @@ Source: RocketMQ 5.5.0 IndexRocksDBRecord, IndexRocksDBStore, MessageRocksDBStor
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import NamedTuple
 
 ENTRIES = "default"
@@ -71,7 +72,7 @@ def row_of(key: bytes, value: bytes) -> Row | None:
     return Row(int(LONG.unpack(key[-LONG.size :])[0]), stored_ms, text)
 
 
-def texts_of(topic: str, uniq_key: str, keys: list[str], tags: str | None) -> set[bytes]:
+def texts_of(topic: str, uniq_key: str, keys: Iterable[str], tags: str | None) -> set[bytes]:
     """Return the texts of all entries that RocketMQ makes of a message."""
     found = {f"@{topic}@K@{key}@{uniq_key}@" for key in keys if key}
     if tags:
