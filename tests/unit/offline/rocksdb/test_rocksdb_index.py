@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.remote.memory_stores import memory_stores
 from support.stores.rocksdb_halves import HALVES, flipped_table, no_table
 from support.stores.rocksdb_index import TOPICS, IndexRows, index_in_rocksdb, make_store
 from support.stores.rocksdb_queues import java_store
@@ -196,6 +197,23 @@ def test_spark_finds_by_it(root: Path) -> None:
     want += wanted(reader, "Заказы", "U005", "U")
     assert list(found.phy_offsets) == sorted(set(want))
     assert (set(found.ids), found.missing) == ({"U005"}, ())
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_a_store_on_another_filesystem(files: Path, flush: bool) -> None:
+    shutil.rmtree(files / "index")
+    index_in_rocksdb(files, flush=flush)
+    want = wanted(rmqcore.read(files), "Orders", "k3", None)
+    with memory_stores() as memory:
+        url, options = memory.put(files), {"filesystem": "fsspec"}
+        with rmqcore.read(url) as reader:
+            assert offsets(reader.query("Orders", "k3", 64)) == want
+        assert rmqcore.fsck(url).counts["index_entries"] == 408
+        (store,) = find_stores(url, options)
+        parsed = SourceOptions.parse({})
+        topics = ("Orders",)
+        task = FindPlacesTask(store, frozenset(), frozenset(["k3"]), frozenset(), topics, parsed)
+        assert list(find_places(task).phy_offsets) == want
 
 
 # ---- fsck -------------------------------------------------------------------------------------------
