@@ -294,6 +294,7 @@ class StoreLookup:
                 in_rocksdb = AskedIndex(damage=damage_of(error))
             else:
                 answer = _newest_of(answer, also, limit)
+        all_times = begin_ms <= 0 and last_ms == MAX_OFFSET
         found = {
             phy_offset: self._store.message_at(phy_offset)
             for phy_offset in dict.fromkeys(answer.phy_offsets)
@@ -302,7 +303,9 @@ class StoreLookup:
             (
                 message
                 for message in found.values()
-                if message is not None and has_key(message, topic, key, index_type)
+                if message is not None
+                and has_key(message, topic, key, index_type)
+                and (all_times or begin_ms <= message.store_timestamp_ms <= last_ms)
             ),
             answer.last_update_timestamp_ms,
             answer.last_update_phy_offset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def test_the_commands(root: Path, rmqcore: Run) -> None:
     info = done.object
     assert (done.code, info["rocksdb_index_entries"]) == (0, 408)
     assert [kind["name"] for kind in info["kinds"]] == ["rocksdb_index"]
+    done = rmqcore("info", root, "--format", "table")
+    assert re.search(r"RocksDB index +about 408 entries", done.out.decode())
     done = rmqcore("doctor", root)
     assert done.code == 0
     assert b"index_missing" not in done.out

@@ -80,8 +80,7 @@ class IndexDatabaseAudit:
                 "index_entry",
                 INFO,
                 INDEX_DATABASE,
-                f"{MOST_COMPARED} entries were compared with their records, of the others only the shape and "
-                "the end of the log",
+                f"{self.checked} entries were compared with their records, others only with the end of the log",
             )
 
     def _rows(self) -> Iterator[Row]:

@@ -129,13 +129,32 @@ def test_files_and_database_are_both_asked(files: Path) -> None:
     assert found.unasked_files == []
 
 
-def test_an_index_that_was_switched_on_late_is_not_complete(files: Path) -> None:
+@pytest.mark.parametrize("most", [100_000, 10])
+def test_an_index_that_was_switched_on_late_is_not_complete(
+    files: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an hour with many entries the start of the hour is known, not the first offset."""
+    monkeypatch.setattr("rmqcore.offline.rocksdb.index_database.MOST_OF_HOUR", most)
     shutil.rmtree(files / "index")
-    index_in_rocksdb(files, first=60)
+    whole = shutil.copytree(files, files.with_name("whole"))
+    index_in_rocksdb(files, first=100)
     reader = rmqcore.read(files)
     with pytest.warns(DamageWarning, match="no file has the keys of the message at"):
         assert reader.query("Orders", "k3", 64).unasked_files
     assert reader.query("Orders", "no-such-key", 64).unasked_files == []
+    index_in_rocksdb(whole)
+    assert rmqcore.read(whole).query("Orders", "k3", 64).unasked_files == []
+
+
+def test_a_time_in_the_database_is_not_believed(root: Path) -> None:
+    view = next(view for view in rmqcore.read(root).messages() if view.uniq_key)
+    later = view.store_timestamp_ms + 60_000
+    rows = IndexRows(root / "rocksdbstore")
+    rows.put(f"@{view.topic}@U@{view.uniq_key}@", later, view.phy_offset)
+    rows.close()
+    reader, uniq = rmqcore.read(root), str(view.uniq_key)
+    assert offsets(reader.query(view.topic, uniq)) == [view.phy_offset]
+    assert reader.query(view.topic, uniq, 9, later, later) == []
 
 
 def test_an_index_that_ends_before_the_log_is_not_complete(files: Path) -> None:
