@@ -175,6 +175,19 @@ def test_another_log_is_reported(root: Path) -> None:
     assert "rocksdbstore: its newest message is at" in answer.unasked_files[0]
 
 
+def test_the_index_knows_that_the_log_is_missing(root: Path) -> None:
+    """Without queues and checkpoint, a read of an empty log said that the store has no message."""
+    shutil.rmtree(root / "consumequeue")
+    (root / "checkpoint").unlink()
+    for path in (root / "commitlog").iterdir():
+        path.unlink()
+    reader = rmqcore.read(root)
+    assert list(reader.messages()) == []
+    (missing,) = reader.damage
+    assert (missing.kind, missing.end_phy_offset > 16_000) == ("log_missing", True)
+    assert "rocksdbstore" in str(missing.found) + str(missing.expected) + missing.path
+
+
 def test_messages_that_have_expired(root: Path) -> None:
     min((root / "commitlog").iterdir()).unlink()
     reader = rmqcore.read(root)
