@@ -49,6 +49,8 @@ class IndexCoverage:
         log_files: list[LogFile],
         asked: Collection[AskedKey],
         database: IndexDatabase | None = None,
+        *,
+        to_end: bool = False,
     ) -> list[str]:
         """Return a line for each index file of another log, and for each part of the log whose asked keys no file has.
 
@@ -70,6 +72,8 @@ class IndexCoverage:
         asked : collection of AskedKey
         database : IndexDatabase, optional
             One with entries.
+        to_end : bool
+            Also look behind the newest file of a store in use: files alone answer, and a broker may enter new messages elsewhere.
 
         Raises
         ------
@@ -102,7 +106,7 @@ class IndexCoverage:
             else:
                 covered = known[key] = _end_of(log_files, header.end_phy_offset)
         self._known = known
-        if not os.path.lexists(paths.abort):
+        if to_end or not os.path.lexists(paths.abort):
             gaps.append((covered, log_files[-1].end_offset))
         keys = [one for one in asked if one.index_type != TAG_TYPE]
         in_database = _Covered() if database is None else self._covered_by(database, log_files)
@@ -132,6 +136,11 @@ class IndexCoverage:
             )
         begin = start.phy_offset
         return _Covered(_begin_of_hour(log_files, start.hour_ms) if begin is None else begin, end)
+
+
+def is_compared(paths: StorePaths, asked: AskedKey) -> bool:
+    """Return True if `IndexCoverage` looks for messages that the index lacks: of a local store, and not by their tags."""
+    return not isinstance(paths, RemotePaths) and asked.index_type != TAG_TYPE
 
 
 class _Covered(NamedTuple):

@@ -13,7 +13,7 @@ from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors import RocksdbError
 from rmqcore.errors.arguments import check_ints
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
-from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
+from rmqcore.offline.index_coverage import AskedKey, IndexCoverage, is_compared
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
@@ -291,7 +291,7 @@ class StoreLookup:
             except RocksdbError as error:
                 if not has_files:
                     raise
-                in_rocksdb = AskedIndex(damage=damage_of(error))
+                in_rocksdb = AskedIndex(unread=damage_of(error))
             else:
                 answer = _newest_of(answer, also, limit)
         all_times = begin_ms <= 0 and last_ms == MAX_OFFSET
@@ -319,12 +319,15 @@ class StoreLookup:
     ) -> list[str]:
         """Return a line for each reason why files and database together may lack messages with a key."""
         lines = self._coverage.lacking(
-            self._store.paths, readers, self._store.log_files(), [asked], in_rocksdb.database
+            self._store.paths,
+            readers,
+            self._store.log_files(),
+            [asked],
+            in_rocksdb.database,
+            to_end=bool(in_rocksdb.unread),
         )
-        if in_rocksdb.damage:
-            lines.append(in_rocksdb.damage)
-        if lines and in_rocksdb.not_installed:
-            lines.append(in_rocksdb.not_installed)
+        if in_rocksdb.unread and (lines or not is_compared(self._store.paths, asked)):
+            lines.append(in_rocksdb.unread)
         return lines
 
     def _entries_in_database(

@@ -217,15 +217,12 @@ class AskedIndex(NamedTuple):
     ----------
     database : IndexDatabase or None
         None if no entry can be asked for.
-    damage : str
-        Why the database cannot be read; empty if it can.
-    not_installed : str
-        Error of the missing package and what installs it; empty if the database was read.
+    unread : str
+        Why the database cannot be read, and what installs a missing package; empty if it can.
     """
 
     database: IndexDatabase | None = None
-    damage: str = ""
-    not_installed: str = ""
+    unread: str = ""
 
 
 def asked_index(paths: StorePaths, *, has_files: bool) -> AskedIndex:
@@ -244,11 +241,11 @@ def asked_index(paths: StorePaths, *, has_files: bool) -> AskedIndex:
     except RocksdbMissingError as error:
         if not has_files:
             raise
-        return AskedIndex(not_installed=f"{error}: {error.hint}")
+        return AskedIndex(unread=f"{error}: {error.hint}")
     except RocksdbError as error:
         if not has_files:
             raise
-        return AskedIndex(damage=damage_of(error))
+        return AskedIndex(unread=damage_of(error))
 
 
 def damage_of(error: RocksdbError) -> str:

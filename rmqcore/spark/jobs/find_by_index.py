@@ -106,9 +106,11 @@ def _by_index(
             task.store, readers, topics, files, has_entries=has_files or database is not None
         )
         wanted = [AskedKey(topic, text, kind) for topic in topics for text, kind in asked]
-        lines = IndexCoverage().lacking(paths, readers, files, wanted, database)
-        lines += [in_rocksdb.damage] if in_rocksdb.damage else []
-        _check_coverage(task.store, lines)
+        unread = in_rocksdb.unread
+        lines = IndexCoverage().lacking(
+            paths, readers, files, wanted, database, to_end=bool(unread)
+        )
+        _check_coverage(task.store, [unread, *lines] if unread and lines else lines)
         for topic in topics:
             for text, kind in asked:
                 key_hash = index_key_hash(topic, text)

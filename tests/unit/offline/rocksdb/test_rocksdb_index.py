@@ -319,12 +319,18 @@ def test_half_a_database_is_an_error_with_its_name(
     found = {one.name for one in rmqcore.doctor(root).diagnoses}
     assert "index_files" in found or harm is flipped_table
     assert listing(root) == before
-    # Index files beside it answer, and the answer may lack what only the database had.
+    # Index files that have all keys are enough; files that end earlier are not, also in use.
     shutil.copytree(files / "index", root / "index")
-    with pytest.warns(DamageWarning):
-        answer = reader.query("Orders", "k0", 64)
+    answer = reader.query("Orders", "k9", 64)
     assert answer
-    assert "rocksdbstore" in answer.unasked_files[-1]
+    assert answer.unasked_files == []
+    for path in sorted((root / "index").iterdir())[1:]:
+        path.unlink()
+    (root / "abort").touch()
+    for key, index_type in (("k9", None), ("TagA", "T")):
+        with pytest.warns(DamageWarning):
+            answer = reader.query("Orders", key, 64, index_type=index_type)
+        assert "rocksdbstore" in answer.unasked_files[-1]
 
 
 # ---- without the package ----------------------------------------------------------------------------
