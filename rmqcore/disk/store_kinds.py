@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -30,6 +31,10 @@ ASKED_FILES = 4
 """Files of a log whose first bytes are read, so that one damaged file does not hide a DLedger log."""
 ROCKSDB_FOLDER = "consumequeue_rocksdb"
 """Place of the queues with useSeparateStorePathForRocksdbCQ. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
+INDEX_DATABASE = "rocksdbstore"
+"""Place of the index with indexRocksDBEnable; RocketMQ 5.5.0 makes an empty database there in every store.
+
+Source: RocketMQ 5.5.0 MessageRocksDBStorage."""
 TIERED = ("tiered_index_file", "config/tieredStoreMetadata.json")
 """Files that the plugin of a tiered store leaves in the root."""
 COMPACTED = "compaction/compactionLog"
@@ -118,6 +123,9 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
         "controller": _Rule(
             "the broker is in a controller's group (enableControllerMode=true), and records "
             "epochs of its log"
+        ),
+        "rocksdb_index": _Rule(
+            "rocksdbstore/ has entries: an index (indexRocksDBEnable=true), timers or transactions",
         ),
         "rocksdb_config": _Rule(
             "topics, groups or offsets are in RocksDB (configManagerV2, useSingleRocksDBForAllConfigs): they are not read"
@@ -255,6 +263,27 @@ def rocksdb_place(paths: StorePaths) -> Path | None:
     return None if place is None or first_topic(paths.consumequeue) is not None else place
 
 
+def index_database_place(paths: StorePaths) -> Path | None:
+    """Find the database in ``rocksdbstore/``; None if there is none, or if it is empty.
+
+    An index, timers and transactions lie in it: only its column families say which. Empty ones have no table, and no byte in the
+    write-ahead logs.
+    """
+    folder = paths.root / INDEX_DATABASE
+    return folder if any(_has_entries(folder, name) for name in _names(folder)) else None
+
+
+def _has_entries(folder: Path, name: str) -> bool:
+    """Return True if a file of a database holds entries."""
+    if not is_of_database(name):
+        return False
+    if name.endswith(".log"):
+        with suppress(OSError):  # a broker deleted it
+            return (folder / name).lstat().st_size > 0
+        return False
+    return name.endswith(".sst")
+
+
 def holds_database(names: Mapping[str, bool]) -> bool:
     """Return True if a directory with these names is a database without file queues; each name says if it is a directory."""
     return not any(names.values()) and any(map(is_of_database, names))
@@ -363,6 +392,8 @@ def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
             break
     if os.path.lexists(paths.root / "epochFileCheckpoint"):
         yield "controller", "epochFileCheckpoint"
+    if index_database_place(paths) is not None:
+        yield "rocksdb_index", INDEX_DATABASE
     for place in _CONFIG_IN_ROCKSDB:
         if any(map(is_of_database, _names(paths.root / place))):
             yield "rocksdb_config", place

@@ -163,7 +163,7 @@ class RocksdbError(StoreFormatError, OSError):
 
 
 class RocksdbMissingError(StoreError):
-    """The queues of a store are in RocksDB, and the package that reads RocksDB is not installed."""
+    """The queues or the index of a store are in RocksDB, and the package that reads RocksDB is not installed."""
 
     code = "ROCKSDB_MISSING"
     hint = "pip install 'rmqcore[rocksdb]'"

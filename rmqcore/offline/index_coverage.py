@@ -1,20 +1,23 @@
-"""Whether the index files of a store cover the messages of its log: without reading more than a few records of each file."""
+"""Whether the index of a store covers the messages of its log: without reading more than a few records of each part."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.index.index_reader import IndexHeader
 from rmqcore._native.scan.scan import ViewScan
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.store_kinds import INDEX_DATABASE
+from rmqcore.errors import RocksdbError
 from rmqcore.offline.index.index_files import IndexFileReader
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.remote.remote_paths import RemotePaths
+from rmqcore.offline.rocksdb.index_database import IndexDatabase, IndexStart, damage_of
 from rmqcore.queries.index_query import TAG_TYPE, has_key
 from rmqcore.vocabulary.sysflag import TRANSACTION_ROLLBACK, transaction_type
 
@@ -37,6 +40,7 @@ class IndexCoverage:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int | None, str, IndexHeader], int | None] = {}
+        self._database_start: IndexStart | None = None
 
     def lacking(
         self,
@@ -44,6 +48,9 @@ class IndexCoverage:
         readers: Sequence[IndexFileReader],
         log_files: list[LogFile],
         asked: Collection[AskedKey],
+        database: IndexDatabase | None = None,
+        *,
+        to_end: bool = False,
     ) -> list[str]:
         """Return a line for each index file of another log, and for each part of the log whose asked keys no file has.
 
@@ -53,6 +60,9 @@ class IndexCoverage:
         must be closed. A store behind a URL is not looked at. RocketMQ before 5.4 has no tags in its index: a query for one finds
         no such part.
 
+        What the database covers is not searched. RocketMQ enters no message without UNIQ_KEY there: if the index continues in the
+        database alone, such messages are not looked for.
+
         Parameters
         ----------
         paths : StorePaths
@@ -60,6 +70,10 @@ class IndexCoverage:
             Oldest first.
         log_files : list of LogFile
         asked : collection of AskedKey
+        database : IndexDatabase, optional
+            One with entries.
+        to_end : bool
+            Also look behind the newest file of a store in use: files alone answer, and a broker may enter new messages elsewhere.
 
         Raises
         ------
@@ -92,13 +106,69 @@ class IndexCoverage:
             else:
                 covered = known[key] = _end_of(log_files, header.end_phy_offset)
         self._known = known
-        if not os.path.lexists(paths.abort):
+        if to_end or not os.path.lexists(paths.abort):
             gaps.append((covered, log_files[-1].end_offset))
         keys = [one for one in asked if one.index_type != TAG_TYPE]
-        for begin, end in gaps if keys else ():
-            if begin is not None and begin < end:
-                lines += _keys_between(log_files, begin, end, keys)
+        in_database = _Covered() if database is None else self._covered_by(database, log_files)
+        lines += in_database.lines
+        # Behind its newest message the database lacks those without UNIQ_KEY, unless files go on there.
+        uniq_only = database is not None and (covered is None or covered <= in_database.end)
+        for begin, end in in_database.outside(gaps) if keys else ():
+            lines += _keys_between(log_files, begin, end, keys, uniq_only=uniq_only)
         return lines
+
+    def _covered_by(self, database: IndexDatabase, log_files: list[LogFile]) -> _Covered:
+        """Find the part of the log whose messages are in the database."""
+        try:
+            newest = database.end()
+            self._database_start = self._database_start or database.start()
+        except RocksdbError as error:
+            return _Covered(lines=(damage_of(error),))
+        start, log_min = self._database_start, log_files[0].file_from_offset
+        if newest is None or start is None or newest.phy_offset < log_min:
+            return _Covered()
+        end = _end_of(log_files, newest.phy_offset)
+        if end is None:
+            return _Covered(
+                lines=(
+                    f"{INDEX_DATABASE}: its newest message is at {newest.phy_offset}, where the log has no record",
+                )
+            )
+        begin = start.phy_offset
+        return _Covered(_begin_of_hour(log_files, start.hour_ms) if begin is None else begin, end)
+
+
+def is_compared(paths: StorePaths, asked: AskedKey) -> bool:
+    """Return True if `IndexCoverage` looks for messages that the index lacks: of a local store, and not by their tags."""
+    return not isinstance(paths, RemotePaths) and asked.index_type != TAG_TYPE
+
+
+class _Covered(NamedTuple):
+    """A part of the log whose messages are in a database."""
+
+    begin: int = 0
+    end: int = 0
+    lines: tuple[str, ...] = ()
+
+    def outside(self, gaps: list[tuple[int | None, int]]) -> Iterator[tuple[int, int]]:
+        """Yield what is left of parts of the log."""
+        for begin, end in gaps:
+            if begin is None:
+                continue
+            for first, stop in ((begin, min(end, self.begin)), (max(begin, self.end), end)):
+                if first < stop:
+                    yield first, stop
+
+
+def _begin_of_hour(log_files: list[LogFile], hour_ms: int) -> int:
+    """CommitLog offset of the file in which the first message of an hour may lie."""
+    begin = log_files[0].file_from_offset
+    for file in log_files:
+        view = record_at(log_files, file.file_from_offset, most_whole=0)
+        if view is not None and view.store_timestamp_ms >= hour_ms:
+            break
+        begin = file.file_from_offset
+    return begin
 
 
 def _end_of(log_files: list[LogFile], phy_offset: int) -> int | None:
@@ -127,9 +197,9 @@ def _is_of_another_log(reader: IndexFileReader, log_files: list[LogFile]) -> boo
 
 
 def _keys_between(
-    log_files: list[LogFile], begin: int, end: int, keys: Collection[AskedKey]
+    log_files: list[LogFile], begin: int, end: int, keys: Collection[AskedKey], *, uniq_only: bool
 ) -> list[str]:
-    """Look for a message with a key in a part of the log that no index file covers."""
+    """Look for a message with a key in a part of the log that no index covers; with `uniq_only` it must have a UNIQ_KEY."""
     large = end - begin > SEARCH_BYTES
     walk: LogWalk[list[MessageView]] = LogWalk(
         log_files,
@@ -142,6 +212,8 @@ def _keys_between(
     for views in walk.run():
         for view in () if isinstance(views, Blank) else views:
             if not begin <= view.phy_offset < end or not _is_indexed(view):
+                continue
+            if uniq_only and view.uniq_key is None:
                 continue
             if large or any(has_key(view, *one) for one in keys):
                 return [f"index: no file has the keys of the message at {view.phy_offset}"]

@@ -24,6 +24,7 @@ from rmqcore.errors import (
 from rmqcore.offline.log.log_files import LogFile, LogShape, mapped_file_size
 from rmqcore.offline.log.store_times import first_stored, stored
 from rmqcore.offline.rocksdb.database import QueueDatabase, queue_database
+from rmqcore.offline.rocksdb.index_database import index_database
 from rmqcore.shown.report import Report
 
 MOST_DEEP = 64
@@ -46,6 +47,9 @@ class StoreInfo(Report):
         The ``abort`` file is there: the store is in use, or was not cleanly closed.
     topic_count, queue_count : int or None
         None where the queues are in RocksDB and the package that reads it is not installed.
+    rocksdb_index_entries : int or None
+        About how many entries the index in RocksDB has; None without such an index, and where the package that reads it is not
+        installed.
     kinds : tuple of StoreKind
         Parts of the store besides a log, queues and index in plain files; empty for most stores (docs/store-kinds.md).
     commitlog_bytes, consumequeue_bytes, index_bytes : int
@@ -69,6 +73,7 @@ class StoreInfo(Report):
     checkpoint_error: str | None
     abort: bool
     kinds: tuple[StoreKind, ...] = ()
+    rocksdb_index_entries: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""
@@ -113,6 +118,7 @@ def read_info(
         checkpoint_error=checkpoint_error,
         abort=paths.abort.exists(),
         kinds=find_kinds(paths),
+        rocksdb_index_entries=_count_index(paths, unreadable),
     )
 
 
@@ -250,6 +256,22 @@ def _count_in(
         unreadable(str(error.filename), error)
         return 0, 0
     return len({queue.topic for queue in queues}), len(queues)
+
+
+def _count_index(paths: StorePaths, unreadable: Unreadable | None) -> int | None:
+    """About how many entries the index in RocksDB has."""
+    database = index_database(paths)
+    if database is None:
+        return None
+    try:
+        return None if database.end() is None else database.estimated_entries()
+    except RocksdbMissingError:
+        return None
+    except RocksdbError as error:
+        if unreadable is None:
+            raise
+        unreadable(str(error.filename), error)
+        return None
 
 
 def disk_bytes(directory: str | Path, depth: int = 0) -> int:

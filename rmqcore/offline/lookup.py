@@ -10,9 +10,10 @@ from rmqcore._native.queues.get_limits import bytes_of_get, messages_of_get
 from rmqcore.codec import parse_msg_id
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
+from rmqcore.errors import RocksdbError
 from rmqcore.errors.arguments import check_ints
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
-from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
+from rmqcore.offline.index_coverage import AskedKey, IndexCoverage, is_compared
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
@@ -26,6 +27,12 @@ from rmqcore.offline.queues.wrong_entries import (
     bytes_behind,
     entry_damage,
     file_damage,
+)
+from rmqcore.offline.rocksdb.index_database import (
+    AskedIndex,
+    IndexDatabase,
+    asked_index,
+    damage_of,
 )
 from rmqcore.queries.asked import check_get, check_place, check_query
 from rmqcore.queries.index_query import IndexAnswer, has_key, query_offsets
@@ -244,7 +251,9 @@ class StoreLookup:
         *,
         index_type: str | None = None,
     ) -> QueryAnswer:
-        """Return messages with a key by the index files, in physical order, each once.
+        """Return messages with a key by the index, in physical order, each once.
+
+        Index files and the index in RocksDB (``indexRocksDBEnable``) are asked, where a store has them.
 
         When there are more messages, the newest are chosen. Messages that only share the key's hash are left out after the
         choice, so the answer can be shorter than `max_messages`.
@@ -264,19 +273,28 @@ class StoreLookup:
         ------
         ValueError
             `max_messages` below 0, another `index_type`, or a time that no long holds.
+        RocksdbError, RocksdbMissingError
+            The index is in RocksDB alone, and cannot be read.
         """
         check_query(topic, key, max_messages, begin_ms, end_ms, index_type)
         limit = min(max_messages, self._config.max_msgs_num_batch)
+        last_ms = MAX_OFFSET if end_ms is None else end_ms
         readers = self._index_files()
-        answer = self._entries_in_time(
-            readers,
-            topic,
-            key,
-            limit,
-            begin_ms,
-            MAX_OFFSET if end_ms is None else end_ms,
-            index_type,
-        )
+        has_files = _have_entries(readers)
+        in_rocksdb = asked_index(self._store.paths, has_files=has_files)
+        answer = self._entries_in_time(readers, topic, key, limit, begin_ms, last_ms, index_type)
+        if in_rocksdb.database is not None:
+            try:
+                also = self._entries_in_database(
+                    in_rocksdb.database, topic, key, limit, begin_ms, last_ms, index_type
+                )
+            except RocksdbError as error:
+                if not has_files:
+                    raise
+                in_rocksdb = AskedIndex(unread=damage_of(error))
+            else:
+                answer = _newest_of(answer, also, limit)
+        all_times = begin_ms <= 0 and last_ms == MAX_OFFSET
         found = {
             phy_offset: self._store.message_at(phy_offset)
             for phy_offset in dict.fromkeys(answer.phy_offsets)
@@ -285,19 +303,55 @@ class StoreLookup:
             (
                 message
                 for message in found.values()
-                if message is not None and has_key(message, topic, key, index_type)
+                if message is not None
+                and has_key(message, topic, key, index_type)
+                and (all_times or begin_ms <= message.store_timestamp_ms <= last_ms)
             ),
             answer.last_update_timestamp_ms,
             answer.last_update_phy_offset,
             [phy_offset for phy_offset, message in found.items() if message is None],
             unasked_files(readers)
-            or self._coverage.lacking(
-                self._store.paths,
-                readers,
-                self._store.log_files(),
-                [AskedKey(topic, key, index_type)],
-            ),
+            or self._not_indexed(readers, in_rocksdb, AskedKey(topic, key, index_type)),
         )
+
+    def _not_indexed(
+        self, readers: list[IndexFileReader], in_rocksdb: AskedIndex, asked: AskedKey
+    ) -> list[str]:
+        """Return a line for each reason why files and database together may lack messages with a key."""
+        lines = self._coverage.lacking(
+            self._store.paths,
+            readers,
+            self._store.log_files(),
+            [asked],
+            in_rocksdb.database,
+            to_end=bool(in_rocksdb.unread),
+        )
+        if in_rocksdb.unread and (lines or not is_compared(self._store.paths, asked)):
+            lines.append(in_rocksdb.unread)
+        return lines
+
+    def _entries_in_database(
+        self,
+        database: IndexDatabase,
+        topic: str,
+        key: str,
+        limit: int,
+        begin_ms: int,
+        end_ms: int,
+        index_type: str | None,
+    ) -> IndexAnswer:
+        """Return the newest entries of a key in RocksDB; one without a record counts, also if the key only may be its own."""
+        log_files = self._store.log_files()
+
+        def may_have_key(phy_offset: int) -> bool:
+            message = record_at(log_files, phy_offset, most_whole=0)
+            return message is None or has_key(message, topic, key, index_type)
+
+        found = database.find(topic, key, limit, begin_ms, end_ms, index_type, has_key=may_have_key)
+        end = database.end() if found else None
+        if end is None:
+            return IndexAnswer([], 0, 0)
+        return IndexAnswer(found, end.store_timestamp_ms, end.phy_offset)
 
     def _entries_in_time(
         self,
@@ -343,3 +397,18 @@ class StoreLookup:
         message = self._store.message_at(parse_msg_id(msg_id).phy_offset)
         same = message is not None and message.msg_id == msg_id.strip().upper()
         return message if same else None
+
+
+def _have_entries(readers: list[IndexFileReader]) -> bool:
+    return any(reader.header.index_count > 1 for reader in readers)
+
+
+def _newest_of(one: IndexAnswer, other: IndexAnswer, limit: int) -> IndexAnswer:
+    """Join what the files and the database of an index have for a key: the newest entries, each once."""
+    newest = max((one, other), key=lambda answer: answer.last_update_phy_offset)
+    joined = sorted({*one.phy_offsets, *other.phy_offsets})
+    return IndexAnswer(
+        joined[max(0, len(joined) - limit) :],
+        newest.last_update_timestamp_ms,
+        newest.last_update_phy_offset,
+    )

@@ -35,6 +35,7 @@ from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import each_queue
 from rmqcore.offline.remote.remote_paths import RemotePaths
+from rmqcore.offline.rocksdb.index_database import index_database
 
 LOG_MISSING = "log_missing"
 MOST_QUEUES = 10_000
@@ -288,6 +289,7 @@ def _newest_of_each(paths: StorePaths, log_end: int) -> Iterator[KnownMessage]:
     if isinstance(paths, RemotePaths) and log_end > 0:
         return
     yield from _of_index(paths)
+    yield from _of_index_database(paths)
     for queue in _queues_of(paths):
         newest = newest_by_bisection(queue.files)
         if newest is not None:
@@ -339,6 +341,20 @@ def _of_index(paths: StorePaths) -> Iterator[KnownMessage]:
             end = header.end_phy_offset
             yield KnownMessage(end, end + 1, f"{paths.index.name}/{name}")
             return
+
+
+def _of_index_database(paths: StorePaths) -> Iterator[KnownMessage]:
+    """The newest message of the index in RocksDB."""
+    database = index_database(paths)
+    if database is None:
+        return
+    try:
+        newest = database.end()
+    except (RocksdbError, RocksdbMissingError) as error:
+        _told_elsewhere(os.fspath(database.place), error)
+        return
+    if newest is not None:
+        yield KnownMessage(newest.phy_offset, newest.phy_offset + 1, database.place.name)
 
 
 def _told_elsewhere(path: str, error: Exception) -> None:

@@ -11,6 +11,7 @@ from rmqcore.disk.topics_file import configured_queues
 from rmqcore.offline.queues.queues import queue_names
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.remote.store_url import StoreUrl
+from rmqcore.offline.rocksdb.index_database import asked_index
 
 MOST_NAMED = 8
 
@@ -18,8 +19,11 @@ MOST_NAMED = 8
 def has_no_index(reader: StoreReader, topic: str, key: str, *, is_tag: bool) -> bool:
     """Return True if the store has messages but no index, and print a note about it."""
     paths = reader.paths
-    if not reader.log_files() or any(
-        is_index_file_name(entry.name) for entry in entries_of(paths.index)
+    files = (is_index_file_name(entry.name) for entry in entries_of(paths.index))
+    if (
+        not reader.log_files()
+        or any(files)
+        or asked_index(paths, has_files=False).database is not None
     ):
         return False
     _say(reader, "no index", ["--topic", topic, "--tag" if is_tag else "--key", key], "--index")

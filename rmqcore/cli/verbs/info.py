@@ -145,6 +145,8 @@ def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
         "oldest message": format_time(found.first_store_timestamp_ms),
         "newest message": format_time(found.last_store_timestamp_ms),
     }
+    if found.rocksdb_index_entries is not None:
+        rows["RocksDB index"] = f"about {counted(found.rocksdb_index_entries, 'entry')}"
     if found.kinds:
         rows["kind"] = "\n".join(
             printable(f"{kind.sentence}: {kind.place}") for kind in found.kinds

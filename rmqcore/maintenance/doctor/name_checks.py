@@ -6,14 +6,15 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
 from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC, REC_PHYSICALOFFSET
 from rmqcore.disk.paths import file_name
 from rmqcore.disk.read_range import left_out, read_range
-from rmqcore.disk.store_kinds import find_kinds
-from rmqcore.errors import RocksdbError, is_unreadable
+from rmqcore.disk.store_kinds import StoreKind, find_kinds
+from rmqcore.errors import RocksdbError, RocksdbMissingError, is_unreadable
 from rmqcore.maintenance.doctor.kinds import FSCK
 from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
@@ -25,6 +26,7 @@ from rmqcore.offline.info import LOG_ONLY
 from rmqcore.offline.log.log_files import mapped_file_size
 from rmqcore.offline.log.walk import gap_between
 from rmqcore.offline.queues.queues import each_batch_queue
+from rmqcore.offline.rocksdb.index_database import asked_index
 
 ANYWHERE = {"file_kind": "odd_files", "unreadable": "unreadable"}
 LOG_KINDS = {
@@ -71,12 +73,37 @@ def _check_database(patient: Patient, place: str) -> Iterator[Diagnosis]:
     yield patient.diagnosis("rocksdb_queues", [Evidence(place, what)])
 
 
+def _check_index(patient: Patient, *, settled: bool) -> Iterator[Diagnosis]:
+    """Yield an index that is missing, in files and in RocksDB, and a database that cannot be read."""
+    index = patient.paths.index
+    no_files = not (index.is_dir() and any(index.iterdir()))
+    try:
+        in_rocksdb = asked_index(patient.paths, has_files=False).database is not None
+    except RocksdbMissingError:  # `check_kind` says that it is not looked at
+        return
+    except RocksdbError as error:
+        yield patient.diagnosis(
+            "index_files",
+            [Evidence(patient.shown(str(error.filename)), error.strerror or str(error))],
+        )
+        return
+    if settled and no_files and not in_rocksdb:
+        yield patient.diagnosis("index_missing", [Evidence("index", "no file", "files")])
+
+
+def _sentence_of(kind: StoreKind) -> str:
+    """What is said of a kind; of an index in RocksDB also that it is not looked at without the package."""
+    if kind.name == "rocksdb_index" and find_spec("rocksdict") is None:
+        return f"{kind.sentence}; not looked at: {RocksdbMissingError.hint}"
+    return kind.sentence
+
+
 def check_kind(patient: Patient) -> Iterator[Diagnosis]:
     """Report parts of the store that are not plain files."""
     kinds = find_kinds(patient.paths)
     if kinds:
         yield patient.diagnosis(
-            "store_kind", [Evidence(kind.place, kind.sentence) for kind in kinds]
+            "store_kind", [Evidence(kind.place, _sentence_of(kind)) for kind in kinds]
         )
 
 
@@ -159,8 +186,7 @@ def check_parts(patient: Patient) -> Iterator[Diagnosis]:
         yield patient.diagnosis(
             "log_missing", [Evidence(patient.shown(paths.commitlog), "no file of the log", "files")]
         )
-    if settled and not (paths.index.is_dir() and any(paths.index.iterdir())):
-        yield patient.diagnosis("index_missing", [Evidence("index", "no file", "files")])
+    yield from _check_index(patient, settled=settled)
     if paths.cut.is_dir() and not paths.cut.is_symlink():
         kept = sorted(path for path in paths.cut.rglob("*") if path.is_file())
         if kept:

@@ -34,7 +34,7 @@ KINDS = {
     "cq_beyond": "a queue entry that points at or past the log's end",
     "cq_hole": "a queue file is missing between two others",
     "cq_file_size": "a queue file whose length differs from the others; a broker refuses to start",
-    "rocksdb": "the database of the queues lacks a file, or RocksDB cannot read it",
+    "rocksdb": "a database of the queues or of the index lacks a file, or RocksDB cannot read it",
     "index_entry": "an index entry that does not fit its record",
     "index_chain": "an index chain with a broken link between entries",
     "index_header": "an index header that does not fit the file",

@@ -30,6 +30,7 @@ from rmqcore.offline.fsck.file_names import (
     note_dledger,
 )
 from rmqcore.offline.fsck.findings import INFO, Finding, Findings
+from rmqcore.offline.fsck.index.index_database_pass import IndexDatabaseAudit
 from rmqcore.offline.fsck.index.index_pass import IndexAudit
 from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.queue_names import QueueNames
@@ -42,6 +43,7 @@ from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.offline.rocksdb.database import queue_database
+from rmqcore.offline.rocksdb.index_database import index_database
 from rmqcore.shown.report import Report
 
 if TYPE_CHECKING:
@@ -129,7 +131,7 @@ def fsck(
         As of `StoreReader`. Any other link is a finding, and what it leads to is not looked at; in the place of ``commitlog``
         it ends the check.
     check_index, check_queues : bool
-        Also compare IndexFiles and ConsumeQueues with the log.
+        Also compare the index, in files and in RocksDB, and ConsumeQueues with the log.
     progress : callable, optional
         Called with (bytes done, bytes in all).
     max_findings : int
@@ -174,6 +176,7 @@ class _Check:
         self._beside = 0
         self._brought = 0
         self._batch_entries = 0
+        self._database_entries = 0
 
     def run(self, *, queues: bool, index: bool) -> FsckReport:
         began = time.monotonic()
@@ -198,7 +201,7 @@ class _Check:
         check_log_files(paths, log.files, findings)
         note_dledger(log.files, findings)
         self._bring_in(log, [paths.consumequeue] * queues + [paths.index] * index)
-        queue_audit = index_audit = None
+        queue_audit = index_audit = in_rocksdb = None
         names = _checked_names(paths, findings) if queues else None
         if names is not None:
             own_levels = self._config is not None
@@ -208,7 +211,14 @@ class _Check:
             self._beside += 0 if self._brought else queue_audit.total_bytes
         if index:
             check_index_files(paths, findings)
-            index_audit = IndexAudit(paths, log, findings, live=open_before)
+            in_rocksdb = self._index_in_rocksdb()
+            index_audit = IndexAudit(
+                paths,
+                log,
+                findings,
+                live=open_before,
+                in_rocksdb=in_rocksdb is not None and in_rocksdb.holds_index,
+            )
             self._beside += 0 if self._brought else index_audit.total_bytes
         batch_audit = (
             BatchAudit(paths, log, findings)
@@ -226,6 +236,9 @@ class _Check:
             self._batch_entries = batch_audit.checked
         if index_audit is not None:
             index_audit.finish(growing=growing)
+        if in_rocksdb is not None:
+            in_rocksdb.finish(log, unclean=unclean)
+            self._database_entries = in_rocksdb.checked
         if checkpoint is not None and log.records and not log.end_unreadable:
             check_checkpoint(checkpoint, log.newest_ms, log.log_end, findings)
         if unclean:
@@ -243,6 +256,10 @@ class _Check:
             total = sum(file.size for file in log.files) + self._beside + self._brought
             self._progress(total, total)
         return self._report(log, queue_audit, index_audit, start, time.monotonic() - began)
+
+    def _index_in_rocksdb(self) -> IndexDatabaseAudit | None:
+        database = index_database(self._paths)
+        return None if database is None else IndexDatabaseAudit(database, self._findings)
 
     @staticmethod
     def _walk(
@@ -293,7 +310,7 @@ class _Check:
                 "record_bytes": log.record_bytes,
                 "prop_crcs": log.prop_crcs,
                 "cq_entries": self._batch_entries + (0 if queues is None else queues.checked),
-                "index_entries": 0 if index is None else index.checked,
+                "index_entries": self._database_entries + (0 if index is None else index.checked),
                 "damaged_ranges": log.damage.count,
                 "damaged_bytes": log.damage.bytes,
             },

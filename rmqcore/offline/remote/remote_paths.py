@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.store_kinds import ROCKSDB_FOLDER
+from rmqcore.disk.store_kinds import INDEX_DATABASE, ROCKSDB_FOLDER
 from rmqcore.offline.remote.skeleton import Skeleton
 from rmqcore.offline.remote.store_url import StoreUrl
 
@@ -14,6 +14,7 @@ WHOLE = (
     "commitlog",
     "consumequeue",
     ROCKSDB_FOLDER,
+    INDEX_DATABASE,
     "consumequeue_ext",
     "batchconsumequeue",
     "index",

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_kinds import rocksdb_place
-from rmqcore.errors import RocksdbError
+from rmqcore.offline.rocksdb.current import Database
 from rmqcore.offline.rocksdb.damaged import rocksdb_error
 from rmqcore.offline.rocksdb.queue_keys import (
     CHECKPOINT_TOPIC,
+    ENTRIES,
     MAX,
     MIN,
+    OFFSETS,
     VALUE_SIZE,
     Edge,
     edge_key,
@@ -28,10 +27,6 @@ from rmqcore.offline.rocksdb.queue_keys import (
     queue_offset_of,
     times_of,
 )
-from rmqcore.offline.rocksdb.view import DatabaseView, database_files, signature_of
-
-TRIES = 5
-"""A broker that writes deletes files while they are listed; then the database is opened again."""
 
 
 class Queue(NamedTuple):
@@ -43,61 +38,11 @@ class Queue(NamedTuple):
     last: Edge
 
 
-class QueueDatabase:
-    """The queues of one store.
+class QueueDatabase(Database):
+    """The queues of one store; see `Database`."""
 
-    Parameters
-    ----------
-    place : Path
-        The directory of the database.
-    may_be_link : bool
-        That directory may be a link.
-
-    Notes
-    -----
-    Thread safety: may be used by several threads at once.
-    """
-
-    def __init__(self, place: Path, *, may_be_link: bool = False) -> None:
-        self.place = place
-        self._may_be_link = may_be_link
-        self._lock = threading.Lock()
-        self._view: DatabaseView | None = None
-        self._tried: object = None
-
-    def view(self) -> DatabaseView:
-        """The database as it is now; opened again only when its files have changed."""
-        with self._lock:
-            for number in range(TRIES):
-                try:
-                    return self._current()
-                except RocksdbError:
-                    if number == TRIES - 1 or not self._changed_since():
-                        raise
-        raise AssertionError("the last try returns or raises")
-
-    def _current(self) -> DatabaseView:
-        known = self._view
-        if not self._may_be_link and self.place.is_symlink():
-            raise rocksdb_error(self.place, "a link, not followed")
-        own = known is not None and known.process == os.getpid()
-        if known is not None and own and known.signature == self._signature():
-            return known
-        self._tried = self._signature()
-        self._view = DatabaseView(self.place)
-        return self._view
-
-    def _changed_since(self) -> bool:
-        return self._signature() != self._tried
-
-    def _signature(self) -> object:
-        files = database_files(self.place)
-        files.pop("CURRENT", None)
-        return signature_of(files)
-
-    def refresh(self) -> None:
-        """Look whether the database was written since it was opened."""
-        self.view()
+    families: ClassVar[Sequence[str]] = (ENTRIES, OFFSETS)
+    holds: ClassVar[str] = "the queues are"
 
     # ---- queues -------------------------------------------------------------------------------------
 
@@ -105,8 +50,8 @@ class QueueDatabase:
         """Where a queue begins and ends; None when the database has no such queue."""
         view = self.view()
         with view.reading():
-            last = edge_of(view.offsets.get(edge_key(topic, queue_id, MAX)))
-            first = edge_of(view.offsets.get(edge_key(topic, queue_id, MIN)))
+            last = edge_of(view.families[OFFSETS].get(edge_key(topic, queue_id, MAX)))
+            first = edge_of(view.families[OFFSETS].get(edge_key(topic, queue_id, MIN)))
         return None if last is None else Queue(topic, queue_id, first or Edge(0, 0), last)
 
     def queues(self) -> list[Queue]:
@@ -125,7 +70,7 @@ class QueueDatabase:
         """Each key and value of column family ``offset``."""
         view = self.view()
         with view.reading():
-            rows = view.offsets.iter()
+            rows = view.families[OFFSETS].iter()
             rows.seek_to_first()
             while rows.valid():
                 yield rows.key(), rows.value()
@@ -138,7 +83,7 @@ class QueueDatabase:
         """Queue offset of the first entry at or behind `queue_offset`; None if no entry follows."""
         view, prefix = self.view(), entry_prefix(topic, queue_id)
         with view.reading():
-            rows = view.entries.iter()
+            rows = view.families[ENTRIES].iter()
             rows.seek(entry_key(prefix, max(queue_offset, 0)))
             if not rows.valid():
                 rows.status()
@@ -160,7 +105,7 @@ class QueueDatabase:
         view, prefix = self.view(), entry_prefix(topic, queue_id)
         length, end = len(prefix) + 8, start + count
         with view.reading():
-            rows = view.entries.iter()
+            rows = view.families[ENTRIES].iter()
             rows.seek(entry_key(prefix, max(start, 0)))
             while rows.valid():
                 key = rows.key()
@@ -184,15 +129,10 @@ class QueueDatabase:
         """CommitLog offset and store time in an entry; None where none is."""
         view = self.view()
         with view.reading():
-            value = view.entries.get(entry_key(entry_prefix(topic, queue_id), max(queue_offset, 0)))
+            value = view.families[ENTRIES].get(
+                entry_key(entry_prefix(topic, queue_id), max(queue_offset, 0))
+            )
         return None if value is None or len(value) != VALUE_SIZE else times_of(value)
-
-    def close(self) -> None:
-        """Close the database; it is opened again when it is next asked for."""
-        with self._lock:
-            if self._view is not None:
-                self._view.close()
-                self._view = None
 
 
 _KNOWN: WeakKeyDictionary[StorePaths, QueueDatabase | None] = WeakKeyDictionary()

@@ -11,6 +11,7 @@ import re
 import stat
 import tempfile
 import weakref
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from rmqcore.disk.read_range import entries_of, read_range
 from rmqcore.errors import RocksdbError, RocksdbMissingError
 from rmqcore.offline.rocksdb.damaged import rocksdb_error
 from rmqcore.offline.rocksdb.log_format import check_manifest
-from rmqcore.offline.rocksdb.queue_keys import ENTRIES, OFFSETS
 
 CURRENT = "CURRENT"
 MANIFEST = re.compile(r"MANIFEST-\d{6,20}")
@@ -43,15 +43,19 @@ class DatabaseView:
     ----------
     place : Path
         The directory of the database.
+    wanted : sequence of str
+        Column families that are read.
+    holds : str
+        What the database holds, for the error of a missing package: ``"the queues are"``.
 
     Attributes
     ----------
     signature : tuple
         Names, sizes and times of the files that change with each write.
-    entries, offsets : Rdict
-        The column families.
+    families : dict
+        The column families as `Rdict`, by name.
     process : int
-        Who opened it.
+        Id of the process that opened it.
 
     Raises
     ------
@@ -61,10 +65,10 @@ class DatabaseView:
         A file is missing or is not a regular file, or RocksDB cannot read the database.
     """
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, wanted: Sequence[str], holds: str) -> None:
         if find_spec("rocksdict") is None:
             raise RocksdbMissingError(
-                f"{place}: the queues are in RocksDB, but the package rocksdict is not installed"
+                f"{place}: {holds} in RocksDB, but the package rocksdict is not installed"
             )
         self.process = os.getpid()
         files = _checked_files(place)
@@ -77,14 +81,14 @@ class DatabaseView:
         with open(f"{self._folder}/{CURRENT}", "wb") as current:
             current.write(f"{_manifest_of(place, files)}\n".encode())
         self._place = place
-        self.entries, self.offsets = self._open()
+        self.families = self._open(wanted)
 
-    def _open(self) -> tuple[Any, Any]:
+    def _open(self, wanted: Sequence[str]) -> dict[str, Any]:
         from rocksdict import AccessType, Rdict
 
         with self.reading():
             found = Rdict.list_cf(self._folder, _options())
-            for family in (ENTRIES, OFFSETS):
+            for family in wanted:
                 if family not in found:
                     raise rocksdb_error(
                         self._place, f"column families are {found}, expected {family!r} among them"
@@ -92,13 +96,13 @@ class DatabaseView:
             database = Rdict(
                 self._folder,
                 options=_options(),
-                column_families={family: _options() for family in (ENTRIES, OFFSETS)},
+                column_families={family: _options() for family in wanted},
                 access_type=AccessType.read_only(error_if_log_file_exist=False),
             )
             self._held.append(database)
-            families = [database.get_column_family(family) for family in (ENTRIES, OFFSETS)]
-            self._held += families
-            return families[0], families[1]
+            families = {family: database.get_column_family(family) for family in wanted}
+            self._held += families.values()
+            return families
 
     def reading(self) -> _Reading:
         """Turn what RocksDB raises in a ``with`` block into `RocksdbError`."""

@@ -1,4 +1,4 @@
-"""The places of messages with some ids and keys in a store: an id may name its place, and the IndexFiles know keys."""
+"""The places of messages with some ids and keys in a store: an id may name its place, and the index knows keys."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore.codec import index_key_hash, parse_msg_id
+from rmqcore.disk.paths import MAX_OFFSET
+from rmqcore.disk.store_kinds import INDEX_DATABASE
 from rmqcore.errors import CorruptIndexError, StoreError
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
 from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
+from rmqcore.offline.rocksdb.index_database import IndexDatabase, asked_index
 from rmqcore.queries.index_query import has_key
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.storage.locations import StoreLocation
@@ -67,7 +70,7 @@ def find_places(task: FindPlacesTask) -> Places:
     Raises
     ------
     StoreError
-        The IndexFiles are asked, and are missing or damaged.
+        The index is asked, and is missing or damaged.
     """
     files = task.store.log_files()
     places: set[int] = set()
@@ -94,16 +97,29 @@ def _by_index(
     topics = task.index_topics
     if topics is None:
         topics = tuple(task.store.topics())
-    with task.store.local_copy("index", "abort") as paths:
+    with task.store.local_copy("index", INDEX_DATABASE, "abort") as paths:
         readers = find_index_files(paths)
-        _check_index(task.store, readers, topics, files)
+        has_files = any(reader.header.index_count > 1 for reader in readers)
+        in_rocksdb = asked_index(paths, has_files=has_files)
+        database = in_rocksdb.database
+        _check_index(
+            task.store, readers, topics, files, has_entries=has_files or database is not None
+        )
         wanted = [AskedKey(topic, text, kind) for topic in topics for text, kind in asked]
-        _check_coverage(task.store, IndexCoverage().lacking(paths, readers, files, wanted))
+        unread = in_rocksdb.unread
+        lines = IndexCoverage().lacking(
+            paths, readers, files, wanted, database, to_end=bool(unread)
+        )
+        _check_coverage(task.store, [unread, *lines] if unread and lines else lines)
         for topic in topics:
             for text, kind in asked:
                 key_hash = index_key_hash(topic, text)
                 for message in _messages(task, readers, files, key_hash, missing):
                     if has_key(message, topic, text, kind):
+                        yield text, message
+                if database is not None:
+                    asked_key = AskedKey(topic, text, kind)
+                    for message in _in_database(task, database, files, asked_key, missing):
                         yield text, message
         _check_coverage(task.store, unasked_files(readers))
 
@@ -119,6 +135,8 @@ def _check_index(
     readers: list[IndexFileReader],
     topics: tuple[str, ...],
     files: list[LogFile],
+    *,
+    has_entries: bool,
 ) -> None:
     """Raise when the index is missing or broken: its empty answer would not mean that no message is there."""
     advice = "omit useIndex to search the log itself"
@@ -132,7 +150,7 @@ def _check_index(
                 f"one whose entries can all be found ({advice})",
                 f"damaged: {why}",
             )
-    if not any(reader.header.index_count > 1 for reader in readers):
+    if not has_entries:
         if files and record_at(files, files[0].file_from_offset) is not None:
             raise StoreError(
                 f"{store.root}/index has no entries, but the log has messages: {advice}"
@@ -164,3 +182,29 @@ def _messages(
                 yield message
             elif phy_offset >= log_min:
                 missing.add(phy_offset)
+
+
+def _in_database(
+    task: FindPlacesTask,
+    database: IndexDatabase,
+    files: list[LogFile],
+    asked: AskedKey,
+    missing: set[int],
+) -> Iterator[MessageView]:
+    """Yield the messages that the index in RocksDB has for a key; note entries whose record is not in the log."""
+    log_min = files[0].file_from_offset if files else 0
+    places = database.find(
+        asked.topic,
+        asked.key,
+        MAX_OFFSET,
+        task.options.starting_timestamp or 0,
+        index_type=asked.index_type,
+        has_key=lambda phy_offset: True,  # the records say so below
+    )
+    for phy_offset in places:
+        message = record_at(files, phy_offset)
+        if message is None:
+            if phy_offset >= log_min:
+                missing.add(phy_offset)
+        elif has_key(message, *asked):
+            yield message

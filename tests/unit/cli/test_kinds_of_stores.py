@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.places import ROOT
 from support.stores.archives import unpack
+from support.stores.rocksdb_index import index_in_rocksdb
 
 import rmqcore
 from rmqcore import Message
@@ -58,6 +59,7 @@ MADE: dict[str, Callable[[Path], object]] = {
     "lmq": lambda root: touch(root / "config" / "lmqConsumerOffset.json", b"{}"),
     "tiered": lambda root: touch(root / "config" / "tieredStoreMetadata.json", b"{}"),
     "controller": lambda root: touch(root / "epochFileCheckpoint"),
+    "rocksdb_index": index_in_rocksdb,
     "rocksdb_config": lambda root: touch(root / "config" / "rdb" / "CURRENT"),
 }
 READING = {
@@ -93,7 +95,9 @@ def store_of(kind: str, tmp_path: Path) -> Path:
     root = tmp_path / "store"
     with rmqcore.open(root, **SIZES) as store:
         for n in range(40):
-            store.put(Message("Orders", b"x" * 900, queue_id=n % 4, keys=["k"])).raise_for_status()
+            message = Message("Orders", b"x" * 900, queue_id=n % 4, keys=["k"])
+            message.properties["UNIQ_KEY"] = f"U{n}"
+            store.put(message).raise_for_status()
         store.wait_dispatched()
     MADE[kind](root)
     return root

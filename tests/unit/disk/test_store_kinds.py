@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.stores.rocksdb_index import IndexRows
 
 import rmqcore
 from rmqcore import Message, codec
@@ -207,6 +208,14 @@ def test_a_log_of_dledger_begins_with_a_head(tmp_path: Path, data: bytes, expect
     assert is_dledger_log(tmp_path) is expected
 
 
+def index_by_name(root: Path) -> None:
+    """An index with an entry that no record has: RocksDB opens it."""
+    rows = IndexRows(root / "rocksdbstore")
+    rows.put("@Orders@K@k@u@", 1, 0)
+    rows.end(0, 1)
+    rows.close()
+
+
 WRITTEN: dict[str, Callable[[Path], None]] = {
     "batch_queues": lambda root: file(root / "batchconsumequeue" / "B" / "0" / f"{0:020d}"),
     "consumequeue_ext": lambda root: file(root / "consumequeue_ext" / "T" / "0" / f"{0:020d}"),
@@ -218,6 +227,7 @@ WRITTEN: dict[str, Callable[[Path], None]] = {
     "lmq": lambda root: file(root / "config" / "lmqConsumerOffset.json", b"{}"),
     "tiered": lambda root: file(root / "config" / "tieredStoreMetadata.json", b"{}"),
     "controller": lambda root: file(root / "epochFileCheckpoint"),
+    "rocksdb_index": index_by_name,
     "rocksdb_config": lambda root: file(root / "config" / "rdb" / "CURRENT"),
     "log_elsewhere": lambda root: file(root / "log2" / f"{0:020d}", entry(0, 0)[48:]),
 }
@@ -242,6 +252,7 @@ def test_every_kind_is_tried() -> None:
 def test_an_ordinary_store_is_of_no_kind(store: Path) -> None:
     file(store / "consumequeue" / "notes.txt")
     file(store / "rocksdbstore" / "CURRENT")  # every broker of 5.4 and later makes it
+    file(store / "rocksdbstore" / "000004.log", b"")
     file(store / "timerlog" / f"{0:020d}", bytes(100))
     assert names(store) == []
     with rmqcore.open(store, **SIZES):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.stores.rocksdb_halves import HALVES, flipped_table
 from support.stores.rocksdb_queues import Database, entry_key, in_rocksdb, java_store
 
 import rmqcore
@@ -202,80 +202,6 @@ def test_files_beside_a_database_are_read(files: Path, tmp_path: Path) -> None:
 # ---- half a database --------------------------------------------------------------------------------
 
 
-def _no_manifest(place: Path) -> None:
-    next(place.glob("MANIFEST-*")).unlink()
-
-
-def _current_leads_nowhere(place: Path) -> None:
-    (place / "CURRENT").write_text("MANIFEST-999999\n")
-
-
-def _current_is_garbage(place: Path) -> None:
-    (place / "CURRENT").write_bytes(b"\xff" * 100)
-
-
-def _no_current(place: Path) -> None:
-    (place / "CURRENT").unlink()
-
-
-def _short_table(place: Path) -> None:
-    table = next(place.glob("*.sst"))
-    os.truncate(table, table.stat().st_size // 2)
-
-
-def _no_table(place: Path) -> None:
-    next(place.glob("*.sst")).unlink()
-
-
-def _link_to_a_table(place: Path) -> None:
-    table = next(place.glob("*.sst"))
-    table.rename(place.parent / "elsewhere")
-    table.symlink_to(place.parent / "elsewhere")
-
-
-def _fifo(place: Path) -> None:
-    manifest = next(place.glob("MANIFEST-*"))
-    manifest.unlink()
-    os.mkfifo(manifest)
-
-
-def _recycled_type(place: Path) -> None:
-    """One bit of a record's type: RocksDB never comes back from reading it."""
-    manifest = next(place.glob("MANIFEST-*"))
-    data = bytearray(manifest.read_bytes())
-    data[6] = 5
-    manifest.write_bytes(data)
-
-
-def _flipped_manifest(place: Path) -> None:
-    manifest = next(place.glob("MANIFEST-*"))
-    data = bytearray(manifest.read_bytes())
-    data[20] ^= 4
-    manifest.write_bytes(data)
-
-
-def _flipped_table(place: Path) -> None:
-    for table in place.glob("*.sst"):
-        data = bytearray(table.read_bytes())
-        data[10] ^= 4
-        table.write_bytes(data)
-
-
-HALVES = (
-    _no_manifest,
-    _current_leads_nowhere,
-    _current_is_garbage,
-    _no_current,
-    _short_table,
-    _no_table,
-    _link_to_a_table,
-    _fifo,
-    _recycled_type,
-    _flipped_manifest,
-    _flipped_table,
-)
-
-
 @pytest.mark.parametrize("harm", HALVES)
 def test_half_a_database_is_a_finding_by_its_name(harm: Any, database: Path) -> None:
     place = database / "consumequeue"
@@ -292,7 +218,7 @@ def test_half_a_database_is_a_finding_by_its_name(harm: Any, database: Path) -> 
     found = rmqcore.doctor(database)
     assert {one.name: one.severity for one in found.diagnoses}.get(
         "rocksdb_damaged"
-    ) == "error" or (harm is _flipped_table)
+    ) == "error" or (harm is flipped_table)
     assert "queues_missing" not in {one.name for one in found.diagnoses}
     assert listing(database) == before
 
