@@ -277,6 +277,10 @@ class ScheduleMessages:
                 self._broker.stats.broker_put(result.count)
                 return True
             status = result.status
-        text = "delay level %d: the message at queue offset %d could not be stored: %s"
-        _LOG.error(text, level.number, view.queue_offset, status)
-        return is_final(self._broker, message, status)
+        final = is_final(self._broker, message, status)
+        if (
+            final or self._broker.store.refusal is None
+        ):  # else StoreWatch logs once why the store refuses messages
+            text = "delay level %d: the message at queue offset %d could not be stored: %s"
+            _LOG.error(text, level.number, view.queue_offset, status)
+        return final

@@ -112,8 +112,10 @@ def scan(
     ValueError
         An unknown column, a negative `base_offset`.
 
-    Notes ----- A scan stops at the first bytes that are not a record and reports the wrong field. `rmqcore.read`, which
-    knows the offset of each record, continues behind damage.
+    Notes
+    -----
+    A scan stops at the first bytes that are not a record and reports the wrong field. `rmqcore.read`, which knows the
+    offset of each record, continues behind damage.
 
     All columns need half as much memory again as the records. `scan_batches` needs a few mebibytes, and less time.
     """

@@ -118,8 +118,10 @@ class CheckpointFile:
     ----------
     path : path-like
 
-    Notes ----- **Order.** A value must never be ahead of its data, or a recovery starts too late. So a caller reads the
-    new value before the sync of that data starts, and passes it to `update` after the sync has returned.
+    Notes
+    -----
+    **Order.** A value must never be ahead of its data, or a recovery starts too late. So a caller reads the new value
+    before the sync of that data starts, and passes it to `update` after the sync has returned.
 
     **Durability.** `flush` writes the six longs with one `pwrite`. They lie in the file's first 48 bytes and so in one
     sector of the disk, which is written whole or not at all, so old and new values never mix. A new file gets its name

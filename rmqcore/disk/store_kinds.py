@@ -347,8 +347,10 @@ class LogKind(Enum):
 def log_kind(beginning: bytes) -> LogKind:
     """Find the kind of a log by the first `BEGINNING` bytes of one of its files.
 
-    Notes ----- Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int (2 of an entry without a message), the
-    record at 48.
+    Notes
+    -----
+    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int (2 of an entry without a message), the record at
+    48.
     """
     if _is_magic(beginning[REC_MAGIC : REC_MAGIC + 4]):
         return LogKind.ROCKETMQ

@@ -1,4 +1,4 @@
-"""Producers and consumers of all kinds at `rmqcore serve` while process, network and clock fail: their history is judged.
+"""Producers and consumers of all kinds at `rmqcore serve` while process, disk, network and clock fail: their history is judged.
 
 RMQCORE_ROUND_SECONDS: how long; RMQCORE_SEED repeats the choices. A failure leaves the history in the directory that it names.
 """
@@ -33,7 +33,7 @@ from support.history.clients import (
     Pushed,
     Sender,
 )
-from support.history.faults import OUTSIDE_HOST, Faults, Network, ShiftedClock
+from support.history.faults import OUTSIDE_HOST, Disk, Faults, Network, ShiftedClock
 from support.history.other_clients import OTHER_TOPICS, other_clients
 from support.history.record import History, named_in
 from support.places import ROOT
@@ -42,6 +42,7 @@ from support.server_process import ServerProcess, fsck
 import rmqcore
 from rmqcore.client import Admin
 from rmqcore.errors import ClientError
+from rmqcore.testing.disks.real_cuts import why_not
 
 SECONDS = dose("RMQCORE_ROUND_SECONDS", test=2, verify=2, night=1800)
 CALM_S = 3.0
@@ -51,9 +52,12 @@ OTHERS = dose("RMQCORE_ROUND_OTHERS", test=0, verify=0, night=1)
 SETTINGS = {
     "flushDiskType": "SYNC_FLUSH",
     "transactionTimeOut": 3_600_000,  # each transaction is ended once, or never
-    "mappedFileSizeCommitLog": 8 << 20,
+    "mappedFileSizeCommitLog": 1
+    << 19,  # one is full within seconds: the next does not fit on a full disk
     "maxHashSlotNum": 5_000,
     "maxIndexNum": 20_000,
+    "cleanFileForciblyEnable": False,  # a full disk takes no messages away that the checker looks for
+    "cleanResourceInterval": 1_000,
 }
 SHOWN = 20
 LOG = logging.getLogger(__name__)
@@ -185,16 +189,31 @@ def test_what_clients_saw_holds(
         settings=SETTINGS,
         before=clock.before if clock else (),
     )
-    with History(kept / "history.jsonl") as history, server:
-        findings, counts = run_round(folder, server, clock, history, rng)
-        groups = counts.groups
+    with contextlib.ExitStack() as stack:
+        disk = stack.enter_context(Disk(server.store)) if why_not() is None else None
+        history = stack.enter_context(History(kept / "history.jsonl"))
+        with server:
+            findings, counts = run_round(folder, server, clock, disk, history, rng)
+        judge(findings, counts, server, history, kept, rng)
+    shutil.rmtree(kept)
+
+
+def judge(
+    findings: list[Finding],
+    counts: Counts,
+    server: ServerProcess,
+    history: History,
+    kept: Path,
+    rng: random.Random,
+) -> None:
+    """Look at the history and at the store that the server left; fail if something must not be."""
     code, said = fsck(server.store)
     if code != 0:
         findings.append(Finding("fsck", said[-2000:]))
     if "Traceback" in server.log:
         findings.append(Finding("traceback", server.log[server.log.index("Traceback") :][:3000]))
     stored = list(stored_in(server.store))
-    findings += check(history.events, stored, groups=groups, ordered=ORDERED)
+    findings += check(history.events, stored, groups=counts.groups, ordered=ORDERED)
     told = Counter(event["what"] for event in history.events)
     LOG.info("faults: %s", counts.faults)
     LOG.info("events: %s, messages in the log: %d", dict(told), len(stored))
@@ -203,7 +222,6 @@ def test_what_clients_saw_holds(
         kinds = Counter(finding.kind for finding in findings)
         shown = "\n".join(f"{one.kind}: {one.text}" for one in findings[:SHOWN])
         pytest.fail(f"{dict(kinds)}, {rng!r}, history in {kept}\n{shown}", pytrace=False)
-    shutil.rmtree(kept)
 
 
 class Counts:
@@ -218,13 +236,14 @@ def run_round(
     folder: Path,
     server: ServerProcess,
     clock: ShiftedClock | None,
+    disk: Disk | None,
     history: History,
     rng: random.Random,
 ) -> tuple[list[Finding], Counts]:
     """Let clients and faults be for a time; the server has ended well when it returns, or a finding says how not."""
     running = Round(folder, server, history, rng)
     with Network(server.broker, rng) as network:
-        faults = Faults(server, network, clock, history, rng)
+        faults = Faults(server, network, clock, disk, history, rng)
         running.create_topics()
         running.make_clients(network.address)
         running.start()

@@ -182,3 +182,15 @@ def test_inside_the_package_modules_are_named_and_not_taken_from_the_top() -> No
                 if not is_module and name != "__version__":
                     wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_headings_of_docstrings_stand_alone() -> None:
+    """A tool that filled paragraphs had joined twenty of them with their text."""
+    joined = [
+        f"{path}: {line.strip()}"
+        for path in sorted([*(ROOT / "rmqcore").rglob("*.py*"), *NATIVE.rglob("*.pyx")])
+        if path.suffix in (".py", ".pyi", ".pyx")
+        for line in path.read_text().splitlines()
+        if re.match(r" *[A-Z][A-Za-z]+ -{3,} ", line)
+    ]
+    assert joined == []

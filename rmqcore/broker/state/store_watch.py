@@ -1,4 +1,4 @@
-"""Logs that a store has failed, refuses messages, or has a thread that cannot work; and that this is over."""
+"""Logs that a store has failed, refuses messages, or has a thread that cannot work, that this is over, and what was deleted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from rmqcore.engine.clean.report import CleanReport
 from rmqcore.engine.store.store import MessageStore
 
 LOOK_MS = 1_000
@@ -58,6 +59,8 @@ class StoreWatch:
         self._refuses = refusal is not None
         self._refusal = refusal or self._refusal
         self._look_at_threads(store.background_errors, time.monotonic())
+        for report in store.take_clean_reports():
+            _log_clean(report)
 
     def _look_at_threads(self, errors: dict[str, str], now: float) -> None:
         """Log which threads cannot work, and which of them work again."""
@@ -81,3 +84,21 @@ class StoreWatch:
         if refusal is None or not self._store.failed:
             return refusal
         return f"the store has failed: {refusal}"
+
+
+def _log_clean(report: CleanReport) -> None:
+    """Log which files a round of cleaning deleted; a warning if messages went before their time."""
+    done = f"deleted {len(report.deleted)} files ({report.freed_bytes} bytes), the first one {report.deleted[0]}"
+    if report.reason == "forced":
+        _LOG.warning(
+            "cleaning %s, before file_reserved_time was over, because a disk is full: %d%% of the CommitLog's is used, "
+            "%d%% of the queues' (disk_space_clean_forcibly_ratio; clean_file_forcibly_enable=false refuses messages "
+            "instead); the log begins at %d now",
+            done,
+            round(100 * report.log_ratio),
+            round(100 * report.queues_ratio),
+            report.min_phy_offset,
+        )
+    else:
+        why = f"reason: {report.reason}" if report.reason else "their messages had left the log"
+        _LOG.info("cleaning %s (%s); the log begins at %d now", done, why, report.min_phy_offset)

@@ -89,9 +89,11 @@ class Transactions:
             while sum(map(len, marks)) >= least_size:
                 count, text = _joined(marks)
                 if not self._put(queue_id, text):
-                    _LOG.error(
-                        "%d op messages of ended transactions are waiting to be written", len(marks)
-                    )
+                    if self._broker.store.refusal is None:  # else StoreWatch logs it
+                        _LOG.error(
+                            "%d op messages of ended transactions are waiting to be written",
+                            len(marks),
+                        )
                     break
                 del marks[:count]
                 self._marks_size -= len(text)

@@ -36,9 +36,11 @@ class StoreLock(DirectoryLock):
     OSError
         The file cannot be made or locked (a read-only directory, a file system without locks).
 
-    Notes ----- Java's kind of lock, the traditional one, is lost as soon as the process closes *any* descriptor of the
-    file, for example after a copy of the directory. On Linux the lock therefore belongs to the open file description:
-    it conflicts with Java's lock too, and ends only with this object. The system does not report the process that holds
+    Notes
+    -----
+    Java's kind of lock, the traditional one, is lost as soon as the process closes *any* descriptor of the file, for
+    example after a copy of the directory. On Linux the lock therefore belongs to the open file description: it
+    conflicts with Java's lock too, and ends only with this object. The system does not report the process that holds
     it, so byte 1 has a traditional lock only for that purpose. If the system has only the traditional kind, the table
     of the directories that this process has locked stops a second open.
 

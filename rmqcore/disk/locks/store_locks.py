@@ -50,8 +50,10 @@ class StoreLocks:
     OSError
         A path is a file instead of a directory or the reverse, or cannot be opened or made.
 
-    Notes ----- ``consumequeue`` and ``index`` are locked if they exist at the open; if they are made later, the root's
-    lock covers them. A link that leads into the root of an open store is refused.
+    Notes
+    -----
+    ``consumequeue`` and ``index`` are locked if they exist at the open; if they are made later, the root's lock covers
+    them. A link that leads into the root of an open store is refused.
 
     Thread safety: `release` may be called from any thread.
     """

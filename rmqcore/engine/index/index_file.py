@@ -95,8 +95,10 @@ class IndexFile:
     writable : bool
         False once the file is full and on disk.
 
-    Notes ----- **Durability.** No byte is written before its block is allocated: `make_room` goes ahead of every put,
-    so a full disk is an OSError of `make_room`, never a SIGBUS.
+    Notes
+    -----
+    **Durability.** No byte is written before its block is allocated: `make_room` goes ahead of every put, so a full
+    disk is an OSError of `make_room`, never a SIGBUS.
 
     **Thread safety.** One thread puts; `make_room` and `flush` may run in another one.
 

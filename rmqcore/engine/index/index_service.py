@@ -42,9 +42,10 @@ class IndexService:
     clock : callable, optional
         Wall clock in milliseconds, for names.
 
-    Notes ----- **Durability.** `flush_full` syncs a full file, at the latest at the next roll; `flush` and `close` sync
-    the file in use. After a crash only files that were full and synced are kept, and messages behind them are indexed
-    again.
+    Notes
+    -----
+    **Durability.** `flush_full` syncs a full file, at the latest at the next roll; `flush` and `close` sync the file in
+    use. After a crash only files that were full and synced are kept, and messages behind them are indexed again.
 
     **Thread safety.** One thread puts. Any thread queries, without a lock: a query keeps the list of files that it
     started with, and a deleted file stays mapped while a query reads it. `flush`, `allocate_ahead`, `delete_expired`
@@ -219,9 +220,11 @@ class IndexService:
             The disk is full, or a full file cannot be synced. Keys that were put stay; the same batch can be put again,
             as after any other exception.
 
-        Notes ----- As in Java, messages before the newest indexed message are left out, and the first message after a
-        file became full makes the next file, even without keys. The newest indexed message, which Java puts twice, gets
-        its missing keys.
+        Notes
+        -----
+        As in Java, messages before the newest indexed message are left out, and the first message after a file became
+        full makes the next file, even without keys. The newest indexed message, which Java puts twice, gets its missing
+        keys.
 
         Source: RocketMQ 5.5.0 IndexService#buildIndex.
         """

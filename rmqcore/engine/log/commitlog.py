@@ -42,8 +42,10 @@ class CommitLog:
     check_in_place : callable, optional
         Called before a file is made; raises OSError if the directories are no longer those that the store has locked.
 
-    Notes ----- First `load`, then recovery, then `begin`; after these all methods may be called from any thread.
-    Offsets are CommitLog bytes.
+    Notes
+    -----
+    First `load`, then recovery, then `begin`; after these all methods may be called from any thread. Offsets are
+    CommitLog bytes.
 
     Source: RocketMQ 5.5.0 CommitLog, MappedFileQueue.
     """

@@ -21,9 +21,10 @@ class LogFolders:
     full_percent : int
         diskSpaceCleanForciblyRatio: a directory whose disk is fuller gets no file while another disk is below it.
 
-    Notes ----- Source: RocketMQ 5.5.0 MultiPathMappedFileQueue#tryCreateMappedFile,
-    CleanCommitLogService#isSpaceToDelete. Java looks at the disks every ten seconds, this class whenever a file is
-    made.
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 MultiPathMappedFileQueue#tryCreateMappedFile, CleanCommitLogService#isSpaceToDelete. Java
+    looks at the disks every ten seconds, this class whenever a file is made.
     """
 
     def __init__(self, folders: Sequence[Path], full_percent: int) -> None:

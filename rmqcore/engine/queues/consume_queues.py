@@ -59,8 +59,10 @@ class ConsumeQueues:
     config : MessageStoreConfig
         Its ``mapped_file_size_consume_queue``, rounded up to whole entries, is the size of a queue file.
 
-    Notes ----- **Thread safety.** Any thread may call any method; methods that write wait for each other. A queue is
-    read without a lock.
+    Notes
+    -----
+    **Thread safety.** Any thread may call any method; methods that write wait for each other. A queue is read without a
+    lock.
 
     **Durability.** Entries are on disk after `flush`. After a failed write or sync the caller must stop writing (the
     store fails); every entry below `max_offset` was written.
@@ -245,8 +247,10 @@ class ConsumeQueues:
         int
             Number of entries cut.
 
-        Notes ----- Source: RocketMQ 5.5.0 ConsumeQueueStore#truncateDirty, ConsumeQueue#truncateDirtyLogicFiles. Java
-        leaves the bytes of cut entries in the files, where a later recovery can take them for entries again.
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 ConsumeQueueStore#truncateDirty, ConsumeQueue#truncateDirtyLogicFiles. Java leaves the
+        bytes of cut entries in the files, where a later recovery can take them for entries again.
         """
         cut = 0
         with self._flush_lock, self._writing():

@@ -95,9 +95,11 @@ class Healer:
     passed : collection of int
         CommitLog offsets of records that keep the entry that they have in another queue.
 
-    Notes ----- An entry that points at a record of its queue and queue offset is never replaced, so no place is written
-    twice. The caller syncs with `ConsumeQueues.sync_places`. The min and max offsets of the queues do not change;
-    fillers are written by `ConsumeQueues.settle` alone.
+    Notes
+    -----
+    An entry that points at a record of its queue and queue offset is never replaced, so no place is written twice. The
+    caller syncs with `ConsumeQueues.sync_places`. The min and max offsets of the queues do not change; fillers are
+    written by `ConsumeQueues.settle` alone.
 
     Thread safety: one thread heals, and with `ends` no thread puts into the queues at the same time.
     """

@@ -67,8 +67,10 @@ def scrub_round(
     OSError
         A file cannot be read.
 
-    Notes ----- Thread safety: one thread runs the pass, while puts, dispatch and queries continue. Entries put after
-    its start are not compared.
+    Notes
+    -----
+    Thread safety: one thread runs the pass, while puts, dispatch and queries continue. Entries put after its start are
+    not compared.
     """
     files = _as_they_are(index.files) if index.writing and places_proven(config) else []
     for number, file in enumerate(files):

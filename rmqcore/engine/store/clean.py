@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -20,9 +21,17 @@ from rmqcore.errors.arguments import check_longs, check_numbers
 from rmqcore.vocabulary.clock import wall_clock_ms
 from rmqcore.vocabulary.topics import is_system_topic
 
+REPORTS_KEPT = 100
+
 
 class Clean:
-    """Run cleaning rounds, one at a time, and pause puts while a disk is too full."""
+    """Run cleaning rounds, one at a time, and pause puts while a disk is too full.
+
+    Attributes
+    ----------
+    reports : deque of CleanReport
+        Of the rounds that deleted files, the last ones; the store's broker takes them out and logs them.
+    """
 
     def __init__(
         self,
@@ -47,6 +56,7 @@ class Clean:
         )
         self._lock = Mutex(state.calls)
         self._manual_rounds = 0
+        self.reports: deque[CleanReport] = deque(maxlen=REPORTS_KEPT)
 
     def by_hand(self) -> None:
         """Delete expired files in the next rounds, at any hour."""
@@ -113,7 +123,10 @@ class Clean:
             self._state.resume_puts()
         self._state.resume_with_descriptors()  # first, because deleting needs descriptors too
         done_up_to = min(self._parts.log.flushed_offset, self._dispatch.reput_from_offset)
-        return self._cleaner.round(now_ms, use, trigger, done_up_to, partial(self._pause, pause))
+        report = self._cleaner.round(now_ms, use, trigger, done_up_to, partial(self._pause, pause))
+        if report.deleted:
+            self.reports.append(report)
+        return report
 
     def _pause(self, pause: Pause, milliseconds: int) -> bool:
         """Pause; return True if the callback ends the round, or the store was closed or failed during the pause."""

@@ -43,9 +43,11 @@ class OffsetWaiters:
     over : bool
         True if no thread makes the log safe any more.
 
-    Notes ----- Thread safety: all methods may run at the same time, also in a signal handler. Each change of the list,
-    which is sorted by offset, is a single step that no interrupt can split; the next thread that looks answers a
-    callback that is still listed. The cost of an answer does not depend on the number of later callbacks.
+    Notes
+    -----
+    Thread safety: all methods may run at the same time, also in a signal handler. Each change of the list, which is
+    sorted by offset, is a single step that no interrupt can split; the next thread that looks answers a callback that
+    is still listed. The cost of an answer does not depend on the number of later callbacks.
     """
 
     def __init__(self, name: str, late: PutMessageStatus, note_error: NoteError) -> None:

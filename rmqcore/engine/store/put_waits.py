@@ -28,8 +28,10 @@ def replicas_needed(config: MessageStoreConfig) -> int:
     `MASTER_ALONE`: a put waits for no follower. This is the result for any other `broker_role`, with
     `duplication_enable`, and with the default ``in_sync_replicas=1``.
 
-    Notes ----- Java's modes with a group of brokers or a controller (``enableSlaveActingMaster``,
-    ``enableControllerMode``) are not supported: no put is refused because too few replicas are in sync.
+    Notes
+    -----
+    Java's modes with a group of brokers or a controller (``enableSlaveActingMaster``, ``enableControllerMode``) are not
+    supported: no put is refused because too few replicas are in sync.
 
     Source: RocketMQ 5.5.0 CommitLog#needHandleHA, #asyncPutMessage, #handleHA.
     """

@@ -18,6 +18,7 @@ The parts refer to the state and each other, never to the store, so a dropped st
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self
 
@@ -359,8 +360,10 @@ class MessageStore(PutMethod):
             A negative `max_messages`, another `index_type`, a time that no long holds.
         StoreClosedError
 
-        Notes ----- Source: RocketMQ 5.5.0 DefaultMessageStore#queryMessage. Its second and third round repeat the same
-        search, because they continue before the store time of a missing record.
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 DefaultMessageStore#queryMessage. Its second and third round repeat the same search,
+        because they continue before the store time of a missing record.
         """
         if self._state.closed is not None:
             self._state.raise_if_closed()
@@ -553,11 +556,13 @@ class MessageStore(PutMethod):
             `callback` is not callable.
         StoreClosedError
 
-        Notes ----- `get` returns every reported message. A message may be reported twice, after an interrupt or if two
-        threads dispatch; messages that the `close` of a store without threads dispatches are not reported. If messages
-        arrive while a listener registers, its first list may be empty: the earlier messages are already in the queues
-        and are not reported. To miss nothing, read `max_offset` once after registering, and again on each empty list.
-        While a listener wants all topics, dispatch needs the GIL for each batch (docs/concurrency.md).
+        Notes
+        -----
+        `get` returns every reported message. A message may be reported twice, after an interrupt or if two threads
+        dispatch; messages that the `close` of a store without threads dispatches are not reported. If messages arrive
+        while a listener registers, its first list may be empty: the earlier messages are already in the queues and are
+        not reported. To miss nothing, read `max_offset` once after registering, and again on each empty list. While a
+        listener wants all topics, dispatch needs the GIL for each batch (docs/concurrency.md).
 
         Source: RocketMQ 5.5.0 MessageArrivingListener.
         """
@@ -591,8 +596,10 @@ class MessageStore(PutMethod):
         TypeError
             `callback` is not callable.
 
-        Notes ----- Without threads (``services=False``) `flush` and `close` call the callbacks, and timeouts are not
-        watched. A store that is dropped then calls none, nor does a forked child.
+        Notes
+        -----
+        Without threads (``services=False``) `flush` and `close` call the callbacks, and timeouts are not watched. A
+        store that is dropped then calls none, nor does a forked child.
 
         Source: RocketMQ 5.5.0 CommitLog.GroupCommitService, FlushDiskWatcher.
         """
@@ -663,8 +670,10 @@ class MessageStore(PutMethod):
         TypeError
             `callback` is not callable.
 
-        Notes ----- Without threads (``services=False``) `replicated`, `flush` and `close` call the callbacks, and no
-        other call watches the time. A store that is dropped then calls none, nor does a forked child.
+        Notes
+        -----
+        Without threads (``services=False``) `replicated`, `flush` and `close` call the callbacks, and no other call
+        watches the time. A store that is dropped then calls none, nor does a forked child.
 
         Source: RocketMQ 5.5.0 CommitLog#handleHA, GroupTransferService.
         """
@@ -864,13 +873,27 @@ class MessageStore(PutMethod):
         StoreFailedError
             The directories were moved or replaced, or files cannot be deleted.
 
-        Notes ----- Views that the program holds stay valid; their disk space is freed when they are dropped. Messages
-        that are not yet on disk, or not yet in the queues, are not deleted; Java deletes them.
+        Notes
+        -----
+        Views that the program holds stay valid; their disk space is freed when they are dropped. Messages that are not
+        yet on disk, or not yet in the queues, are not deleted; Java deletes them.
 
         Source: RocketMQ 5.5.0 DefaultMessageStore.CleanCommitLogService, ConsumeQueueStore.CleanConsumeQueueService,
         IndexService#deleteExpiredFile.
         """
         return self._clean.once(now_ms, disk_ratio, pause)
+
+    def take_clean_reports(self) -> list[CleanReport]:
+        """Return the reports of the rounds that deleted files since the last call: 100 at most, the newest ones.
+
+        Thread safety: any thread may call it; a report is returned once.
+        """
+        reports = self._clean.reports
+        taken: list[CleanReport] = []
+        with contextlib.suppress(IndexError):  # there is none left
+            while True:
+                taken.append(reports.popleft())
+        return taken
 
     def clean_expired_consume_queues(self) -> list[tuple[str, int]]:
         """Delete queues whose messages have all left the log, as mqadmin cleanExpiredCQ; return topics and queue ids.

@@ -46,8 +46,10 @@ class QueueRuns:
     batch_topics : collection of str
         Topics whose records have no entries here; see `rmqcore.disk.queue_files.batch_topics`.
 
-    Notes ----- The runs of a queue, one after the other, do not depend on where batches end: entries come in the order
-    of their records, the entry in a record's own queue before those in further queues.
+    Notes
+    -----
+    The runs of a queue, one after the other, do not depend on where batches end: entries come in the order of their
+    records, the entry in a record's own queue before those in further queues.
     """
 
     def __init__(self, batch_topics: Topics = frozenset()) -> None:

@@ -1,7 +1,7 @@
 // Command interop is a producer and a consumer of the Go client. It prints one JSON object for each message that it sent or got.
 //
 //	interop send NAMESRV TOPIC NUMBER [PREFIX]
-//	interop consume NAMESRV TOPIC GROUP TAGS
+//	interop consume NAMESRV TOPIC GROUP TAGS [broadcast]
 package main
 
 import (
@@ -41,9 +41,11 @@ func run(words []string) error {
 		}
 		return send(words[1], words[2], prefix, number)
 	case len(words) == 5 && words[0] == "consume":
-		return consume(words[1], words[2], words[3], words[4])
+		return consume(words[1], words[2], words[3], words[4], consumer.Clustering)
+	case len(words) == 6 && words[0] == "consume" && words[5] == "broadcast":
+		return consume(words[1], words[2], words[3], words[4], consumer.BroadCasting)
 	}
-	return fmt.Errorf("send NAMESRV TOPIC NUMBER [PREFIX], or consume NAMESRV TOPIC GROUP TAGS, not %q", words)
+	return fmt.Errorf("send NAMESRV TOPIC NUMBER [PREFIX], or consume NAMESRV TOPIC GROUP TAGS [broadcast], not %q", words)
 }
 
 func message(topic, kind string, number int) *primitive.Message {
@@ -110,11 +112,12 @@ func say(kind string, result *primitive.SendResult) error {
 }
 
 // consume prints messages of these tags until its standard input ends, and says goodbye.
-func consume(namesrv, topic, group, tags string) error {
+func consume(namesrv, topic, group, tags string, model consumer.MessageModel) error {
 	getter, err := rocketmq.NewPushConsumer(
 		consumer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
 		consumer.WithGroupName(group),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithConsumerModel(model),
 	)
 	if err != nil {
 		return err

@@ -1,11 +1,11 @@
-"""What happens to a served broker and to its network, in an order that a seed chooses.
-
-A full disk is not among it: a process needs a mounted file system of its own for that (`--part small-disk` has one).
-"""
+"""What happens to a served broker, to its disk and to its network, in an order that a seed chooses."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import os
 import random
 import resource
 import shutil
@@ -23,10 +23,16 @@ from support.history.record import History
 from support.hostile_proxy import Harm, HostileProxy
 from support.server_process import ServerProcess
 
+from rmqcore.testing.disks.real_cuts import make_image, mounted
+
 OUTSIDE_HOST = "127.0.0.2"
 """Where clients find the broker: a proxy listens there, on the broker's own port."""
 FEW_FILES = 3
 MOST_PAUSE_S = 4.0
+DISK_MB = 8192
+"""Of the file system of a store; its image takes what is written."""
+MOST_LEFT_BYTES = 1 << 18
+SMALLEST_PIECE = 1 << 16
 
 
 class Network:
@@ -93,6 +99,47 @@ class ShiftedClock:
             file.write(data)  # eight bytes in one call: the mapping of the process sees them whole
 
 
+class Disk:
+    """A file system of its own at `place`, which can be full for a while; to mount it needs root, as `real_cuts.why_not` says."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._filler = place / "filler"
+        self._mounted = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        image = self._place.with_suffix(".img")
+        make_image(image, "ext4", DISK_MB)
+        self._mounted.enter_context(mounted(image, self._place, "ext4"))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._mounted.close()
+
+    def fill(self, left_bytes: int) -> None:
+        """Leave so much room: the file system keeps some blocks to itself, so it is asked until it refuses."""
+        end, piece = 0, DISK_MB << 20
+        with self._filler.open("wb") as file:
+            while piece >= SMALLEST_PIECE:
+                try:
+                    os.posix_fallocate(file.fileno(), end, piece)
+                    end += piece
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    piece //= 2
+            file.truncate(end - left_bytes)
+
+    def make_room(self) -> None:
+        """Take the filling away."""
+        self._filler.unlink()
+
+
 class Faults:
     """Disturbs one broker. Each fault is over when its method returns.
 
@@ -107,12 +154,14 @@ class Faults:
         server: ServerProcess,
         network: Network,
         clock: ShiftedClock | None,
+        disk: Disk | None,
         history: History,
         rng: random.Random,
     ) -> None:
         self._server = server
         self._network = network
         self._clock = clock
+        self._disk = disk
         self._history = history
         self._rng = rng
         self._wait = threading.Event()
@@ -131,6 +180,7 @@ class Faults:
             self.half_close,
             self.no_descriptors,
             *([self.step_clock] if clock is not None else []),
+            *([self.fill_disk] if disk is not None else []),
         ]
         self._all: list[Callable[[], None]] = all_faults
         self._left: list[Callable[[], None]] = []
@@ -190,6 +240,12 @@ class Faults:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW_FILES, hard))
         self._hold()
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+    def fill_disk(self) -> None:
+        assert self._disk is not None
+        self._disk.fill(self._rng.randrange(MOST_LEFT_BYTES // 8, MOST_LEFT_BYTES))
+        self._hold()
+        self._disk.make_room()
 
     def step_clock(self) -> None:
         self._set_clock(self._rng.choice((-600.0, -3.0, -0.5, 0.0, 0.7, 8.0, 600.0)))

@@ -21,6 +21,9 @@ from support.tools import missing
 
 GO_TOPIC, JAVA_TOPIC = "FromGo", "FromJava"
 GO_GROUP, JAVA_GROUP = "go", "java"
+GO_BROADCAST, JAVA_BROADCAST = "go-broadcast", "java-broadcast"
+"""Groups whose members get all messages each: as many readers, of which the history has a group each."""
+BROADCAST_MEMBERS = 2
 OTHER_TOPICS = {GO_TOPIC: 4, JAVA_TOPIC: 4}
 GO_SENDS = 5
 JAVA_TURN_MS = 8_000
@@ -38,12 +41,23 @@ def other_clients(
     if not missing(["go"]):
         groups[GO_GROUP] = GO_TOPIC
         senders.append(GoSender(folder / "go-sender", history, namesrv))
-        readers.append(GoReader(folder / "go-reader", history, namesrv))
+        readers.append(GoReader(folder / "go-reader", history, namesrv, GO_GROUP))
+        for name in member_names(GO_BROADCAST):
+            groups[name] = GO_TOPIC
+            readers.append(GoReader(folder / name, history, namesrv, GO_BROADCAST, alone=name))
     if not missing(["javac", "mvn"]):
         groups[JAVA_GROUP] = JAVA_TOPIC
         senders.append(JavaSender(folder / "java-sender", history, namesrv))
-        readers.append(JavaReader(folder / "java-reader", history, namesrv))
+        readers.append(JavaReader(folder / "java-reader", history, namesrv, JAVA_GROUP))
+        for name in member_names(JAVA_BROADCAST):
+            groups[name] = JAVA_TOPIC
+            readers.append(JavaReader(folder / name, history, namesrv, JAVA_BROADCAST, alone=name))
     return groups, senders, readers
+
+
+def member_names(group: str) -> list[str]:
+    """Name the members of a group that broadcasts."""
+    return [f"{group}-{number}" for number in range(BROADCAST_MEMBERS)]
 
 
 class GoSender(Client):
@@ -95,11 +109,15 @@ class GoSender(Client):
 
 
 class GoReader(Client):
-    """Runs the Go push consumer until the end."""
+    """Runs the Go push consumer until the end; `alone` names a member of a group that broadcasts."""
 
-    def __init__(self, home: Path, history: History, namesrv: str) -> None:
-        super().__init__("go-reader", history, 0)
+    def __init__(
+        self, home: Path, history: History, namesrv: str, group: str, *, alone: str = ""
+    ) -> None:
+        super().__init__(alone or "go-reader", history, 0)
         self._home, self._namesrv = home, namesrv
+        self._words = [GO_TOPIC, group, "*", *(["broadcast"] if alone else [])]
+        self._judged = alone or group
 
     def work(self) -> None:
         while not self.stopped.is_set():  # one that meets a broker that is away ends at once
@@ -108,7 +126,7 @@ class GoReader(Client):
 
     def _live(self) -> None:
         process = subprocess.Popen(
-            go_command("consume", self._namesrv, GO_TOPIC, GO_GROUP, "*"),
+            go_command("consume", self._namesrv, *self._words),
             env=go_environment(self._home),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -136,7 +154,7 @@ class GoReader(Client):
                 self.history.add(
                     self.name,
                     "got",
-                    group=GO_GROUP,
+                    group=self._judged,
                     topic=GO_TOPIC,
                     queue_id=one["queue_id"],
                     queue_offset=one["queue_offset"],
@@ -178,11 +196,15 @@ class JavaSender(Client):
 
 
 class JavaReader(Client):
-    """Lets a Java push consumer come, read and go, again and again."""
+    """Lets a Java push consumer come, read and go, again and again; `alone` names a member of a group that broadcasts."""
 
-    def __init__(self, home: Path, history: History, namesrv: str) -> None:
-        super().__init__("java-reader", history, 0)
+    def __init__(
+        self, home: Path, history: History, namesrv: str, group: str, *, alone: str = ""
+    ) -> None:
+        super().__init__(alone or "java-reader", history, 0)
         self._home, self._namesrv = home, namesrv
+        self._more: dict[str, Any] = {"broadcasting": True, "instance": alone} if alone else {}
+        self._group, self._judged = group, alone or group
 
     def work(self) -> None:
         with JavaProcess(self._home) as java:
@@ -192,11 +214,12 @@ class JavaReader(Client):
                         "push",
                         nameServer=self._namesrv,
                         topic=JAVA_TOPIC,
-                        group=JAVA_GROUP,
+                        group=self._group,
                         tags="*",
                         members=1,
                         wanted=1 << 30,
                         timeoutMs=JAVA_TURN_MS,
+                        **self._more,
                     )
                 except JavaError as error:
                     self.history.add(self.name, "note", error=str(error)[:300])
@@ -206,7 +229,7 @@ class JavaReader(Client):
                     self.history.add(
                         self.name,
                         "got",
-                        group=JAVA_GROUP,
+                        group=self._judged,
                         topic=JAVA_TOPIC,
                         queue_id=one["queue_id"],
                         queue_offset=one["queue_offset"],

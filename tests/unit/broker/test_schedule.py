@@ -341,3 +341,17 @@ def test_a_store_that_cannot_be_read_is_asked_again(
         delayed.advance(SECOND)
     delayed.advance(schedule.AGAIN_MS)
     assert delayed.bodies() == [b"b"]
+
+
+def test_a_full_disk_is_one_line_of_the_log(
+    delayed: Delayed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What waited for its time was one more line each second, for each level, as long as the disk was full."""
+    delayed.send(1, b"waits")
+    delayed.store._state.pause_puts("/data: No space left on device")
+    delayed.advance(30 * SECOND)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    delayed.store._state.resume_puts()
+    delayed.advance(5 * SECOND)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert delayed.bodies() == [b"waits"]

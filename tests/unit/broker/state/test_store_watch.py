@@ -145,3 +145,27 @@ def test_a_failed_store_ends_the_server_unless_it_is_to_stay(tmp_path: Path, sta
         else:
             asyncio.run(work())
         assert store.failed
+
+
+def test_files_that_go_before_their_time_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk that was full for seconds took messages away that no consumer had read, and no line said so."""
+    files = {"mapped_file_size_commit_log": 4096, "delete_commit_log_files_interval": 0}
+    sender = Sender(tmp_path, store=files)
+    caplog.set_level("INFO", "rmqcore.broker")
+    for _ in range(20):
+        assert sender.ask(send(body=bytes(1000))).code == 0
+    sender.store.flush()
+    sender.loop.advance(2_000)
+    caplog.clear()
+    report = sender.store.clean_once(disk_ratio=0.88)
+    assert report.reason == "forced"
+    sender.loop.advance(2_000)
+    sender.loop.advance(2_000)
+    (line,) = caplog.records
+    assert line.levelname == "WARNING"
+    assert f"deleted {len(report.deleted)} files ({report.freed_bytes} bytes)" in line.message
+    assert "before file_reserved_time was over" in line.message
+    assert f"the log begins at {report.min_phy_offset} now" in line.message
+    sender.close()

@@ -129,7 +129,9 @@ final class Consumers {
     private DefaultMQPushConsumer member(JSONObject request, Collection<JSONObject> got) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(request.getString("group"));
         consumer.setNamesrvAddr(request.getString("nameServer"));
-        consumer.setInstanceName("member" + ++started);
+        started++;
+        // One that broadcasts keeps its offsets in a file that is named after it: with a name of its own it goes on there.
+        consumer.setInstanceName(request.containsKey("instance") ? request.getString("instance") : "member" + started);
         // A member that shares out queues anew gives its subscription a new version. A broker that knows an older one refuses
         // its pulls until its next heartbeat, by default half a minute later.
         consumer.setHeartbeatBrokerInterval(HEARTBEAT_MS);
