@@ -170,7 +170,7 @@ def audit_split(split: Split) -> SplitReport:
         records += batch.num_rows
         sizes = np.asarray(batch.buffer("msg_size")).view(np.int32)
         record_bytes += int(sizes.sum(dtype=np.int64))
-    report = SplitReport.of(scan, records, record_bytes)
+    report = scan.report(records, record_bytes)
     return replace(report, damage=to_send(report.damage))
 
 

@@ -19,7 +19,7 @@ from rmqcore.spark.jobs.topic_totals import (
     runs,
 )
 from rmqcore.spark.options.source_options import SourceOptions
-from rmqcore.spark.rows.arrow_rows import MAX_MS
+from rmqcore.spark.rows.columns import MAX_MS
 from rmqcore.spark.rows.conditions import conditions_of
 from rmqcore.spark.rows.read_split import check_damage
 from rmqcore.spark.rows.row_choice import RowChoice

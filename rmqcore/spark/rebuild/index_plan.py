@@ -83,7 +83,7 @@ def count_keys(split: Split) -> KeyReport:
         counts = np.diff(np.frombuffer(batch.buffer("key_hashes", "offsets"), np.int32))
         keys += int(counts.sum())
         keyless_end = bool(counts[-1] == 0)
-    return KeyReport(SplitReport.of(walk, records, record_bytes), keys, keyless_end)
+    return KeyReport(walk.report(records, record_bytes), keys, keyless_end)
 
 
 def count_files(reports: Sequence[KeyReport], file_keys: int) -> int:

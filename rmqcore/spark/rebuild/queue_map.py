@@ -25,7 +25,6 @@ from rmqcore.spark.rebuild.queue_pieces import (
 )
 from rmqcore.spark.splits.settle import SettledSplit, settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_report import SplitReport
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.vocabulary.topics import QueueKey
 
@@ -76,9 +75,7 @@ class QueueMap:
             if held.byte_count >= HELD_BYTES:
                 yield from held.give()
         yield from held.give()
-        yield report_piece(
-            number, (number, SplitReport.of(walk, records, record_bytes), held.entries)
-        )
+        yield report_piece(number, (number, walk.report(records, record_bytes), held.entries))
 
     def _scan(self, settled: SettledSplit) -> ColumnScan:
         return ColumnScan(

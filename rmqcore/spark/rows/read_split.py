@@ -82,7 +82,7 @@ def read_split(
         met = (found for found in scan.damage if wanted.overlaps(found))
         note_damage(options.damage_folder, split.broker, met)
     if reports is not None:
-        reports.append(SplitReport.of(scan, records, record_bytes))
+        reports.append(scan.report(records, record_bytes))
 
 
 def _note_damage(

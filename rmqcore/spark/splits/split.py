@@ -15,6 +15,11 @@ from rmqcore.spark.storage.store_pin import FileEnd
 DEFAULT_MAX_RECORD_SIZE = 4 * 1024 * 1024 + 64 * 1024
 """The largest record at Java's default maxMessageSize: a body of 4 MiB, topic and properties."""
 
+TAIL_RECORDS = 16
+"""Boundaries are not told within so many largest records of a file's end: the BLANK there can be longer than the largest record
+(a batch that does not fit leaves its whole stored size, 11 times the size at which it was accepted), and what lies under it
+may be records of an earlier life of the file, sound and in their place."""
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -82,3 +87,10 @@ def boundaries(file: LogFile, cuts: int, last: int, number: int = 1) -> Iterator
         if boundary > last:
             return
         yield boundary
+
+
+def last_boundary(file: LogFile, shape: LogShape, max_record_size: int) -> int:
+    """The last offset whose surrounding bytes can tell: behind it, and in all of the tail file, stale records may lie."""
+    if file.file_from_offset >= shape.tail_from:
+        return file.file_from_offset
+    return file.end_offset - TAIL_RECORDS * max_record_size

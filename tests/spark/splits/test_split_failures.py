@@ -16,7 +16,8 @@ from rmqcore.offline.log.log_files import LogShape
 from rmqcore.spark.splits.planning import SplitPlan
 from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split_scan import SplitScan
-from rmqcore.spark.splits.split_start import record_starts, walk_to
+from rmqcore.spark.splits.split_start import walk_to
+from rmqcore.spark.splits.written import record_starts
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.vocabulary.units import PAGE
 
