@@ -89,7 +89,7 @@ def plan_stores(wanted: Sequence[tuple[StoreLocation, Span]], sizing: Sizing) ->
     ----------
     wanted : sequence of (StoreLocation, Span)
         Files and splits outside a store's span are left out, and their damage with them. Nothing at or behind its end is read.
-        With a pin (`rmqcore.spark.splits.store_end.pin_stores`) the log is planned as it was; without one the last splits read
+        With a pin (`rmqcore.spark.reading.store_end.pin_stores`) the log is planned as it was; without one the last splits read
         on to where it ends when they are read.
     sizing : Sizing
         For all stores together.

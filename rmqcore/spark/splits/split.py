@@ -1,7 +1,7 @@
 """A split: the part of one CommitLog file that one task reads.
 
 A split owns the records, and the damaged ranges, that start in [`start`, `end`), or none where its boundary turns out to be
-none (`rmqcore.spark.splits.settle`). The union of a file's splits is what one walk over the file gives, whatever their number.
+none (`rmqcore.spark.reading.settle`). The union of a file's splits is what one walk over the file gives, whatever their number.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Split:
     aligned : bool
         A record or a damaged range is known to start at `start`. Otherwise the task finds the first one at or after it.
     max_record_size : int
-        No record is longer, in bytes; see `rmqcore.spark.splits.split_start`.
+        No record is longer, in bytes; see `rmqcore.spark.reading.split_start`.
     cuts : int
         The file was cut into so many parts of one size: `later_boundaries` follow from it. 1: the split ends at `end`,
         whatever lies there.

@@ -26,8 +26,8 @@ from rmqcore.offline.log.log_files import LogShape, list_log_files
 from rmqcore.offline.log.walk import LogWalk
 from rmqcore.offline.log.watched_scan import WatchedScan
 from rmqcore.offline.log.window import SearchWindow
+from rmqcore.spark.reading.split_start import walk_to
 from rmqcore.spark.splits import written
-from rmqcore.spark.splits.split_start import walk_to
 from rmqcore.spark.splits.written import record_starts
 
 MULTI = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x013\x02"

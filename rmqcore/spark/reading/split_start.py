@@ -91,7 +91,7 @@ def ask_boundary(
 
     ``src/rmqcore/_native/kernels/scan/split.h`` has the rule and its proof. The answer is wrong only where a record is longer
     than `max_record_size`, or a header just before the boundary is damaged, and a body there holds forged records; the task of
-    the split before finds that out (`rmqcore.spark.splits.split_scan.SplitScan`).
+    the split before finds that out (`rmqcore.spark.reading.split_scan.SplitScan`).
 
     Parameters
     ----------

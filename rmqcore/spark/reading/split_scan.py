@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 from rmqcore.errors import DataLossError, SplitError
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, LogWalk, Sink, damage_of
-from rmqcore.spark.splits.settle import SettledSplit
+from rmqcore.spark.reading.settle import SettledSplit
+from rmqcore.spark.reading.split_start import SplitStart, ends_resynced
 from rmqcore.spark.splits.split_report import SplitReport
-from rmqcore.spark.splits.split_start import SplitStart, ends_resynced
 from rmqcore.spark.splits.written import is_skipped
 
 Rows = TypeVar("Rows")

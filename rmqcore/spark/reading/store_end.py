@@ -22,10 +22,10 @@ from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.missing_log import closed_at
-from rmqcore.spark.splits.known_ends import KnownEnd, KnownEnds, file_status
+from rmqcore.spark.reading.known_ends import KnownEnd, KnownEnds, file_status
+from rmqcore.spark.reading.split_start import ask_boundary
 from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split import last_boundary
-from rmqcore.spark.splits.split_start import ask_boundary
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_pin import FileEnd, StorePin
 
