@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-KERNEL_ROOT = HERE.parent.parent / "src" / "rmqcore" / "_native" / "kernels"
+KERNEL_ROOT = HERE.parent.parent / "src" / "rmqcore" / "_native"
 KERNELS = [
     path
     for pattern in (

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-KERNELS = HERE.parent.parent / "src" / "rmqcore" / "_native" / "kernels"
+KERNELS = HERE.parent.parent / "src" / "rmqcore" / "_native"
 ROOMS = ("crc32", "dispatch", "format", "index", "put", "queues", "scan", "threads")
 FLAGS = {
     "threads": ["-O1", "-g", "-fsanitize=thread", "-Wno-tsan"],  # fences, which it does not know

@@ -89,7 +89,7 @@ def ask_boundary(
 ) -> BoundaryAnswer:
     """Ask the bytes around a boundary for the first record at or after it, by the rule of strict unanimity.
 
-    ``src/rmqcore/_native/kernels/scan/split.h`` has the rule and its proof. The answer is wrong only where a record is longer
+    ``src/rmqcore/_native/scan/split.h`` has the rule and its proof. The answer is wrong only where a record is longer
     than `max_record_size`, or a header just before the boundary is damaged, and a body there holds forged records; the task of
     the split before finds that out (`rmqcore.spark.reading.split_scan.SplitScan`).
 

@@ -1,7 +1,7 @@
 """Where the log of a store ends now, found from the bytes around its end: what a walk over all of its newest file would say.
 
 The file in which the log ends is asked at a few places for a record to begin with, by the rule that tells where splits begin
-(``src/rmqcore/_native/kernels/scan/split.h``). The walk goes from the last of them to the file's end. It passes all damage that a
+(``src/rmqcore/_native/scan/split.h``). The walk goes from the last of them to the file's end. It passes all damage that a
 sound record follows, as every walk does, so it ends where the walk over the whole file ends, if that meets the record at all. The
 task that reads the file finds out: it comes to the end that was found here, or says that this part of the log is missing.
 """
