@@ -19,7 +19,7 @@ KERNELS = [
         "format/utf8.c",
         "format/jhash.c",
         "format/text.c",
-        "format/text_out.c",
+        "text/text_out.c",
         "broker/request_*.c",
         "broker/send_*.c",
         "broker/pull.c",

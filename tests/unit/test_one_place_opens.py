@@ -178,7 +178,7 @@ ALLOWED_IN_C = {
     ("queues/cq_files.c", "mkdir"): "a folder of a topic or queue",
     ("queues/cq_files.c", "unlink"): "a file that was made a moment ago",
     ("queues/cq_put.c", "unlink"): "likewise",
-    ("put/mapping.c", "open"): "without following a link",
+    ("files/mapping.c", "open"): "without following a link",
 }
 
 
