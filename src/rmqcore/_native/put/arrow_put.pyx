@@ -74,7 +74,8 @@ def put_arrow(Appender appender not None, data):
     tuple
         Arrays of int8 status codes, int64 phy offsets and queue offsets (-1: not stored), and int64 store timestamps, as of
         `Appender.put_many`; the number of the first row that makes no message, -1 when all rows do, and what is wrong with it;
-        the column of that row that is invalid, and the reason, None for a row that breaks a limit as a whole. When the store can take no more, batches of the stream that were not asked for have no rows here.
+        the column of that row that is invalid, and the reason, None for a row that breaks a limit as a whole. When the store
+        can take no more, batches of the stream that were not asked for have no rows here.
 
     Raises
     ------
