@@ -45,5 +45,5 @@ def _runs_here(spark: SparkSession) -> bool:
     if is_connect(spark):
         return False
     context = spark.sparkContext
-    is_local = context.master.startswith("local")
+    is_local = (context.master or "").startswith("local")
     return is_local and shutil.which(context.pythonExec) == sys.executable

@@ -43,8 +43,8 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         self.pins: tuple[tuple[str, StorePin], ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without `parsed`: `reader` may change the options."""
-        return {"options": self.options, "pins": self.pins}
+        """All but `parsed`: `reader` may change the options."""
+        return {name: value for name, value in self.__dict__.items() if name != "parsed"}
 
     @cached_property
     def parsed(self) -> SourceOptions:
