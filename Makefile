@@ -15,7 +15,8 @@ PYTEST_PARALLEL ?= -n auto --dist loadfile
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-KERNELS := src/rmqcore/_native/kernels
+# Each folder has the kernels (.c, .h) and the extensions (.pyx, .pxd) of a subject.
+KERNELS := src/rmqcore/_native
 NATIVE := $(wildcard $(KERNELS)/*/*.[ch] src/rmqcore/*.h rmqcore/c_api/*.pxd src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
 C_FILES = $(shell git ls-files '*.c' '*.h')
 PYX_FILES := $(wildcard rmqcore/c_api/*.pxd src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)

@@ -19,25 +19,24 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
-NATIVE = "src/rmqcore/_native"
-KERNELS = f"{NATIVE}/kernels"
+NATIVE = "src/rmqcore/_native"  # a folder holds the extensions and the kernels of a subject
 API = "src/rmqcore/c_api.h"
-HEADERS = [API, *sorted(glob(f"{KERNELS}/*/*.h"))]
+HEADERS = [API, *sorted(glob(f"{NATIVE}/*/*.h"))]
 # For extensions of other projects (docs/c_api.md). The wheel has them in rmqcore/include, a checkout in src, at the same places
 # below it: `rmqcore.get_include()`. They include each other relative to their own folder.
 PUBLIC_HEADERS = [
     "rmqcore/c_api.h",
-    "rmqcore/_native/kernels/crc32/crc32.h",
-    "rmqcore/_native/kernels/format/be.h",
-    "rmqcore/_native/kernels/format/cq.h",
-    "rmqcore/_native/kernels/format/cq_bulk.h",
-    "rmqcore/_native/kernels/format/index_file.h",
-    "rmqcore/_native/kernels/format/jhash.h",
-    "rmqcore/_native/kernels/format/layout.h",
-    "rmqcore/_native/kernels/format/properties.h",
-    "rmqcore/_native/kernels/format/record.h",
-    "rmqcore/_native/kernels/format/text.h",
-    "rmqcore/_native/kernels/format/utf8.h",
+    "rmqcore/_native/crc32/crc32.h",
+    "rmqcore/_native/format/be.h",
+    "rmqcore/_native/format/cq.h",
+    "rmqcore/_native/format/cq_bulk.h",
+    "rmqcore/_native/format/index_file.h",
+    "rmqcore/_native/format/jhash.h",
+    "rmqcore/_native/format/layout.h",
+    "rmqcore/_native/format/properties.h",
+    "rmqcore/_native/format/record.h",
+    "rmqcore/_native/format/text.h",
+    "rmqcore/_native/format/utf8.h",
 ]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
@@ -154,8 +153,8 @@ setup(
         (
             "rmqkernels",
             {
-                "sources": sorted(glob(f"{KERNELS}/*/*.c")),
-                "include_dirs": [KERNELS],
+                "sources": sorted(glob(f"{NATIVE}/*/*.c")),
+                "include_dirs": [NATIVE],
                 "cflags": compile_args,
                 "obj_deps": {"": [*HEADERS, __file__]},
             },
@@ -166,8 +165,8 @@ setup(
             Extension(
                 source.removeprefix("src/").removesuffix(".pyx").replace("/", "."),
                 [source],
-                include_dirs=[KERNELS, "src"],
-                depends=[API, *sorted(glob(f"{KERNELS}/*/*"))],
+                include_dirs=[NATIVE, "src"],
+                depends=[API, *sorted(glob(f"{NATIVE}/*/*.[ch]"))],
                 extra_compile_args=glue_args,
                 extra_link_args=link_args,
                 define_macros=[

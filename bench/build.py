@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-KERNELS = ROOT / "src" / "rmqcore" / "_native" / "kernels"
+KERNELS = ROOT / "src" / "rmqcore" / "_native"
 BENCH = ROOT / "bench"
 BUILD = ROOT / "build" / "bench"
 # The flags with which setup.py builds the kernels.

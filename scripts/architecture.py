@@ -103,13 +103,13 @@ def floors() -> list[list[Box]]:
         )
     native = [
         Box(
-            "src/rmqcore/_native/",
+            "src/rmqcore/_native/*.pyx",
             first_line("rmqcore._native"),
             levels("EXTENSIONS_BELOW"),
             "native",
         ),
         Box(
-            "src/rmqcore/_native/kernels/",
+            "src/rmqcore/_native/*.c",
             "C without Python, compiled once into a library that the extensions link.",
             levels("ROOMS_BELOW"),
             "native",

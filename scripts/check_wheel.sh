@@ -44,7 +44,7 @@ most=4600000 # bytes, a tenth above what it has; debug information would make it
 size=$(wc -c <"$wheel")
 [ "$size" -le "$most" ] || fail "the wheel has $size bytes, more than $most"
 listing=$(tar -tzf dist/*.tar.gz)
-for name in tests/conformance/golden.tar.xz tests/support/oracle/records.py rmqcore/py.typed docs/architecture.md src/rmqcore/_native/kernels/format/layout.h src/rmqcore/_native/kernels/crc32/crc32.c rmqcore/c_api/__init__.pxd LICENSE NOTICE SECURITY.md; do
+for name in tests/conformance/golden.tar.xz tests/support/oracle/records.py rmqcore/py.typed docs/architecture.md src/rmqcore/_native/format/layout.h src/rmqcore/_native/crc32/crc32.c rmqcore/c_api/__init__.pxd LICENSE NOTICE SECURITY.md; do
     grep -q "^[^/]*/$name\$" <<<"$listing" || fail "the sdist lacks $name"
 done
 "$python" -m twine check --strict dist/*

@@ -3,7 +3,7 @@
 # runs them under qemu. Needs Debian's gcc-aarch64-linux-gnu, gcc-s390x-linux-gnu and qemu-user.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-native=src/rmqcore/_native/kernels
+native=src/rmqcore/_native
 out=build/processors
 kernels=("$native"/crc32/*.c "$native"/format/{record,properties,utf8,text,jhash}.c)
 warnings=(-std=c11 -Wall -Wextra -Wconversion -Wsign-compare -Werror)

@@ -8,7 +8,7 @@
  * files are deleted when all is written: memory of an early one would be given to a late one. */
 #define _GNU_SOURCE /* RUSAGE_THREAD */
 #include "call_times.h"
-#include "put/mapping.h"
+#include "files/mapping.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
-"""The extensions, in rooms by subject as the kernels below them; their names are private, what they do is public above.
+"""The extensions, in rooms by subject, each beside its kernels; their names are private, what they do is public above.
 
-Rooms, each importing only those before it: ``format | threads``, ``scan | put``, ``queues | index``, ``dispatch``.
+Rooms, each importing only those before it: ``format | threads``, ``files | text``, ``scan | put``, ``queues | index``,
+``dispatch``.
 """
 
 try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rmqcore._native.broker.pull_reader import Pull, read_pull
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.handlers.message_filters import Found
+from rmqcore.broker.handlers.message_filters import PulledRecords
 from rmqcore.broker.handlers.pull import (
     commit_offset,
     found_fields,
@@ -73,7 +73,7 @@ class QuickPulls:
             begin = pull.end
         return begin, answers
 
-    def _get(self, pull: Pull, peer: str) -> tuple[PullOrder, Found] | None:
+    def _get(self, pull: Pull, peer: str) -> tuple[PullOrder, PulledRecords] | None:
         """Return the messages of a pull; None leaves the pull to the handler, with no other effect."""
         try:
             order = check_pull(self._broker, pull, peer)
@@ -87,7 +87,7 @@ class QuickPulls:
         is_plain = found.status is GetMessageStatus.FOUND and len(found.body) <= _MOST_BODY
         return (order, found) if is_plain else None
 
-    def _start(self, pull: Pull, order: PullOrder, found: Found) -> bytes:
+    def _start(self, pull: Pull, order: PullOrder, found: PulledRecords) -> bytes:
         """Return the response up to its body."""
         header = self._header % (
             order.group.group_sys_flag,

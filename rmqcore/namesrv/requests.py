@@ -18,8 +18,8 @@ from rmqcore.namesrv.route_table import (
     DEFAULT_TIMEOUT_MS,
     BrokerAddress,
     LiveBrokerError,
+    RegisteredBroker,
     RegisteredTopics,
-    Registration,
     RouteTable,
     registered_topics,
 )
@@ -79,7 +79,7 @@ class Asking(Protocol):
         ...
 
 
-Parsed = tuple[Registration, RegisteredTopics] | None
+Parsed = tuple[RegisteredBroker, RegisteredTopics] | None
 Later = Callable[[Callable[[], Any], Callable[[Future[Any]], object]], object]
 """Does a piece of work in another thread, one after the other, then calls back in this one; ValueError: too much work waits."""
 
@@ -291,8 +291,8 @@ def _registered_topics(call: _Call) -> Parsed:
     return who, registered_topics(table, read_only=who.is_read_only)
 
 
-def _who_registers(fields: RequestFields) -> Registration:
-    return Registration(
+def _who_registers(fields: RequestFields) -> RegisteredBroker:
+    return RegisteredBroker(
         cluster=fields.text("clusterName"),
         broker_name=fields.text("brokerName"),
         broker_id=fields.number("brokerId"),

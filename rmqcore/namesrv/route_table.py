@@ -37,8 +37,8 @@ class BrokerAddress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
-    """A broker's registration. `enable_acting_master` is None for brokers before 5.0, which do not send it."""
+class RegisteredBroker:
+    """A broker that registers. `enable_acting_master` is None for brokers before 5.0, which do not send it."""
 
     cluster: str
     broker_name: str
@@ -76,7 +76,7 @@ class LiveBrokerError(ValueError):
         Of the live one.
     """
 
-    def __init__(self, who: Registration, address: str) -> None:
+    def __init__(self, who: RegisteredBroker, address: str) -> None:
         super().__init__(
             f"broker {shown_value(who.broker_name)} with id {who.broker_id} is live at {shown_value(address)}; "
             "give each broker its own brokerName, or its own brokerId within one"
@@ -116,7 +116,7 @@ class RouteTable:
 
     def register(
         self,
-        who: Registration,
+        who: RegisteredBroker,
         table: RegisteredTopics,
         *,
         connection: object,
@@ -127,7 +127,7 @@ class RouteTable:
 
         Parameters
         ----------
-        who : Registration
+        who : RegisteredBroker
         table : RegisteredTopics
             Looked at where its version is not the one that this instance had, and for topics that the broker did not have.
         connection : object
@@ -289,7 +289,7 @@ class RouteTable:
     # ---- inside -----------------------------------------------------------------------------------
 
     def _is_stale(
-        self, who: Registration, addresses: Mapping[int, str], table: RegisteredTopics
+        self, who: RegisteredBroker, addresses: Mapping[int, str], table: RegisteredTopics
     ) -> bool:
         """Return True if another instance with this id is there, and its state is newer."""
         old = addresses.get(who.broker_id)
@@ -299,7 +299,7 @@ class RouteTable:
         return version is not None and version.state_version > table.data_version.state_version
 
     def _taken_from_live(
-        self, who: Registration, table: RegisteredTopics, connection: object, now_ms: int
+        self, who: RegisteredBroker, table: RegisteredTopics, connection: object, now_ms: int
     ) -> str | None:
         """Return the address of the live instance whose place a registration would take."""
         broker = self._brokers.get(who.broker_name)
@@ -315,18 +315,23 @@ class RouteTable:
         is_elected = 0 < live.data_version.state_version <= table.data_version.state_version
         return None if is_elected else old
 
-    def _place(self, who: Registration, broker: BrokerData, addresses: dict[int, str]) -> None:
+    def _place(self, who: RegisteredBroker, broker: BrokerData, addresses: dict[int, str]) -> None:
         self._clusters.setdefault(who.cluster, set()).add(who.broker_name)
         self._brokers[who.broker_name] = replace(
             broker, addresses=addresses, enable_acting_master=bool(who.enable_acting_master)
         )
 
     @staticmethod
-    def _is_prime_slave(who: Registration, addresses: Mapping[int, str]) -> bool:
+    def _is_prime_slave(who: RegisteredBroker, addresses: Mapping[int, str]) -> bool:
         return who.enable_acting_master is not None and who.broker_id == min(addresses)
 
     def _take_queues(
-        self, who: Registration, queues: Mapping[str, Queues], *, is_new: bool, drop_others: bool
+        self,
+        who: RegisteredBroker,
+        queues: Mapping[str, Queues],
+        *,
+        is_new: bool,
+        drop_others: bool,
     ) -> None:
         known = self._queues.setdefault(who.broker_name, {})
         if drop_others:
@@ -337,7 +342,7 @@ class RouteTable:
         elif not queues.keys() <= known.keys():
             known.update({topic: of for topic, of in queues.items() if topic not in known})
 
-    def _master_of(self, who: Registration, addresses: Mapping[int, str]) -> Master | None:
+    def _master_of(self, who: RegisteredBroker, addresses: Mapping[int, str]) -> Master | None:
         address = addresses.get(MASTER_ID)
         if who.broker_id == MASTER_ID or address is None:
             return None
@@ -374,7 +379,7 @@ def registered_topics(table: TopicTable, *, read_only: bool = False) -> Register
     ----------
     table : TopicTable
     read_only : bool
-        As `Registration.is_read_only` says.
+        As `RegisteredBroker.is_read_only` says.
     """
     removed = WRITE if read_only else 0
     queues = {

@@ -68,6 +68,8 @@ def session(
         No Java is installed, or its version is too old.
     SparkMasterError
         A new session would wait for a standalone master that takes no connection.
+    SparkJobError
+        Spark's workers lack a package.
 
     Notes
     -----

@@ -24,17 +24,17 @@ extern "C" {
 /* Two extensions in one process have a table each. */
 #pragma GCC visibility push(hidden)
 #endif
-#include "_native/kernels/crc32/crc32.h"
-#include "_native/kernels/format/be.h"
-#include "_native/kernels/format/cq.h"
-#include "_native/kernels/format/cq_bulk.h"
-#include "_native/kernels/format/index_file.h"
-#include "_native/kernels/format/jhash.h"
-#include "_native/kernels/format/layout.h"
-#include "_native/kernels/format/properties.h"
-#include "_native/kernels/format/record.h"
-#include "_native/kernels/format/text.h"
-#include "_native/kernels/format/utf8.h"
+#include "_native/crc32/crc32.h"
+#include "_native/format/be.h"
+#include "_native/format/cq.h"
+#include "_native/format/cq_bulk.h"
+#include "_native/format/index_file.h"
+#include "_native/format/jhash.h"
+#include "_native/format/layout.h"
+#include "_native/format/properties.h"
+#include "_native/format/record.h"
+#include "_native/format/text.h"
+#include "_native/format/utf8.h"
 #ifndef RMQCORE_LINKS_KERNELS
 #pragma GCC visibility pop
 #endif

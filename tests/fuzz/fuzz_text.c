@@ -1,6 +1,6 @@
 /* Texts as JSON and CSV spell them, read back; records as lines, which are the same in however little room they begin; message ids. */
 #include "fuzz.h"
-#include "format/text_rows.h"
+#include "text/text_rows.h"
 #include "format/utf8.h"
 
 static void begin(rmq_out *out, uint8_t *few, size_t room) {

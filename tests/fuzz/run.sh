@@ -8,7 +8,7 @@ seconds=${1:-60}
 [ $# -gt 0 ] && shift
 targets=${*:-record scan split properties message_batch text cq index mapped_index checkpoint arrow pull send}
 cc=${FUZZ_CC:-clang}
-kernels=src/rmqcore/_native/kernels
+kernels=src/rmqcore/_native
 out=build/fuzz
 
 command -v "$cc" >/dev/null || { echo "fuzz: $cc is not installed (it needs libFuzzer: clang and its run-time)" >&2; exit 1; }

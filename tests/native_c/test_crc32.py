@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-KERNEL_ROOT = HERE.parent.parent / "src" / "rmqcore" / "_native" / "kernels"
+KERNEL_ROOT = HERE.parent.parent / "src" / "rmqcore" / "_native"
 SOURCES = [*sorted(KERNEL_ROOT.glob("crc32/*.c")), HERE / "test_crc32.c"]
 SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-KERNEL_ROOT = HERE.parent.parent / "src" / "rmqcore" / "_native" / "kernels"
+KERNEL_ROOT = HERE.parent.parent / "src" / "rmqcore" / "_native"
 KERNELS = [
     path
     for pattern in (
@@ -19,7 +19,7 @@ KERNELS = [
         "format/utf8.c",
         "format/jhash.c",
         "format/text.c",
-        "format/text_out.c",
+        "text/text_out.c",
         "broker/request_*.c",
         "broker/send_*.c",
         "broker/pull.c",

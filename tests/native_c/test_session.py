@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-KERNELS = HERE.parent.parent / "src" / "rmqcore" / "_native" / "kernels"
-ROOMS = ("crc32", "dispatch", "format", "index", "put", "queues", "scan", "threads")
+KERNELS = HERE.parent.parent / "src" / "rmqcore" / "_native"
+ROOMS = ("crc32", "dispatch", "files", "format", "index", "put", "queues", "scan", "threads")
 FLAGS = {
     "threads": ["-O1", "-g", "-fsanitize=thread", "-Wno-tsan"],  # fences, which it does not know
     "addresses": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "format/text.h"
-#include "format/text_out.h"
+#include "text/text_out.h"
 #include "format/utf8.h"
 
 enum { LONGEST = 64, MOST = 13 * LONGEST };

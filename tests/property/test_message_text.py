@@ -18,7 +18,7 @@ from support.oracle import records as oracle
 from support.oracle.strategies import characters, hosts, int32, int64
 
 from rmqcore import codec
-from rmqcore._native.format.message_text import csv_line, json_line
+from rmqcore._native.text.message_text import csv_line, json_line
 from rmqcore.codec.message import MessageView
 from rmqcore.offline.export.message_rows import CSV_HEADER, FIELDS, Body, body_encoder
 from rmqcore.vocabulary.sysflag import COMPRESSED

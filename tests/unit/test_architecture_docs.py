@@ -11,7 +11,7 @@ from support.places import ROOT
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`([\w./]+(?:\.(?:py|pyx|c|h|md|toml)|/))`", PAGE)
 STORE_FOLDERS = {"commitlog/", "cut/"}
-BASES = ["", "rmqcore", "src/rmqcore/_native", "src/rmqcore/_native/kernels"]
+BASES = ["", "rmqcore", "src/rmqcore/_native"]
 
 
 def found(name: str) -> bool:

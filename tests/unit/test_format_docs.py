@@ -30,7 +30,7 @@ from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.request_fields import encode_fields, parse_fields
 
 PAGES = sorted((ROOT / "docs" / "format").glob("*.md"))
-LAYOUT_H = ROOT / "src" / "rmqcore" / "_native" / "kernels" / "format" / "layout.h"
+LAYOUT_H = ROOT / "src" / "rmqcore" / "_native" / "format" / "layout.h"
 
 
 # ---- layout.h ---------------------------------------------------------------------------------------

@@ -174,11 +174,11 @@ OF_C = re.compile(
     r"(?<![\w.>])(f?open(?:at|dir)?|creat|unlink(?:at)?|remove|rename(?:at)?|mkdir(?:at)?|rmdir|truncate|symlink|link|mkstemp)\("
 )
 ALLOWED_IN_C = {
-    ("kernels/queues/cq_files.c", "open"): "without following a link where it is a file",
-    ("kernels/queues/cq_files.c", "mkdir"): "a folder of a topic or queue",
-    ("kernels/queues/cq_files.c", "unlink"): "a file that was made a moment ago",
-    ("kernels/queues/cq_put.c", "unlink"): "likewise",
-    ("kernels/put/mapping.c", "open"): "without following a link",
+    ("queues/cq_files.c", "open"): "without following a link where it is a file",
+    ("queues/cq_files.c", "mkdir"): "a folder of a topic or queue",
+    ("queues/cq_files.c", "unlink"): "a file that was made a moment ago",
+    ("queues/cq_put.c", "unlink"): "likewise",
+    ("files/mapping.c", "open"): "without following a link",
 }
 
 

@@ -1,8 +1,8 @@
 from collections.abc import Iterable
 from typing import Final, Self, final
 
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.index.index_reader import IndexHeader
-from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.scan.batch import Batch
 
 PUT_DONE: Final[int]

@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 from typing import ClassVar, final, overload
 
+from rmqcore._native.files.mapped_file import MappedFiles
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.index.mapped_index import IndexFiles
 from rmqcore._native.put.appender import Appender
-from rmqcore._native.put.mapped_file import MappedFiles
 
 @final
 class QueryResult:

@@ -1,4 +1,4 @@
-"""Messages into the mapped CommitLog: filling, appending, the result, Arrow rows; and views of what lies there.
+"""Messages into the mapped CommitLog: filling, appending, the result, Arrow rows.
 
-Imports `_native.format` and `_native.threads`; `rmqcore.errors` and `rmqcore.vocabulary.status`.
+Imports `_native.files`, `_native.format` and `_native.threads`; `rmqcore.errors` and `rmqcore.vocabulary.status`.
 """

@@ -4,7 +4,7 @@ from typing import NoReturn, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.put.message import Message
 from rmqcore._native.put.put_result import PutResult
 from rmqcore._native.threads.mutex import Calls

@@ -1,5 +1,5 @@
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.put.appender import Appender
-from rmqcore._native.put.mapped_file import MappedFile
 
 def room_end(appender: Appender, file: MappedFile) -> int | None: ...
 def fill(appender: Appender, file: MappedFile, end_offset: int, *, urgent: bool) -> None: ...

@@ -1,4 +1,4 @@
 """ConsumeQueues of an open store: the table that writes them, one queue for reading, a whole get.
 
-Imports `_native.format`, `_native.scan`, `_native.put`; `rmqcore.vocabulary.status`.
+Imports `_native.format`, `_native.scan`, `_native.files`; `rmqcore.vocabulary.status`.
 """

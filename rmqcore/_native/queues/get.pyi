@@ -1,8 +1,8 @@
 from collections.abc import Iterator
 from typing import Any, Self, final
 
+from rmqcore._native.files.mapped_file import MappedFiles
 from rmqcore._native.format.codec import DelayLevels, MessageView
-from rmqcore._native.put.mapped_file import MappedFiles
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.tag_filter import TagFilter
 from rmqcore.vocabulary.status import GetMessageStatus

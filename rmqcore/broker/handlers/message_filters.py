@@ -26,7 +26,7 @@ _TAG_BYTES = 150
 
 
 @dataclass(slots=True)  # frozen, it would cost two microseconds
-class Found:
+class PulledRecords:
     """Result of a pull: `body` has the records as in the log."""
 
     status: GetMessageStatus
@@ -55,7 +55,7 @@ class PullFilter(Protocol):
         max_messages: int,
         *,
         is_read_in: bool,
-    ) -> Found | None:
+    ) -> PulledRecords | None:
         """Return messages of a queue from an offset on; None if a read would wait for the disk.
 
         None: it has to be for the first one. `is_read_in` says that it was, by `read_in`.
@@ -107,14 +107,14 @@ class TagPullFilter:
         max_messages: int,
         *,
         is_read_in: bool,
-    ) -> Found | None:
+    ) -> PulledRecords | None:
         """Return messages of a queue from an offset on; None if a read would wait for the disk."""
         get = store.get if is_read_in else store.get_warm
         got = get(topic, queue_id, queue_offset, max_messages, tags=self._tags)
         if got is None:
             return None
         with got as result:
-            return Found(
+            return PulledRecords(
                 result.status,
                 result.next_begin_offset,
                 result.min_offset,
@@ -160,7 +160,7 @@ class SqlPullFilter:
         max_messages: int,
         *,
         is_read_in: bool,
-    ) -> Found | None:
+    ) -> PulledRecords | None:
         """Return messages of a queue from an offset on: several gets, until there are enough messages or many were filtered."""
         at, looked_at, size = queue_offset, 0, 0
         records: list[bytes] = []
@@ -192,7 +192,7 @@ class SqlPullFilter:
             return None
         if status is GetMessageStatus.FOUND and not records:
             status = GetMessageStatus.NO_MATCHED_MESSAGE
-        return Found(
+        return PulledRecords(
             status, at, min_offset, max_offset, from_slave, len(records), b"".join(records)
         )
 

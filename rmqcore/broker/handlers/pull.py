@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqcore._native.broker.pull_reader import Pull
 from rmqcore.broker.call import Call, answer_later
-from rmqcore.broker.handlers.message_filters import Found
+from rmqcore.broker.handlers.message_filters import PulledRecords
 from rmqcore.broker.handlers.pull_checks import (
     COMMIT_OFFSET,
     SUSPEND,
@@ -102,7 +102,7 @@ def pull_of(fields: RequestFields) -> Pull:
 
 def look_up(
     broker: Broker, pull: Pull, order: PullOrder, *, is_read_in: bool = False
-) -> Found | None:
+) -> PulledRecords | None:
     """Return the messages for a checked pull; None if a read would wait for the disk, unless they were read in (`is_read_in`)."""
     most = max(1, pull.max_msg_nums)
     return order.pull_filter.get(
@@ -137,7 +137,7 @@ def commit_offset(broker: Broker, pull: Pull, order: PullOrder, peer: str) -> No
             _LOG.warning("%s: a commit of group %s is refused: %s", peer, shown_value(group), error)
 
 
-def note_pull(broker: Broker, pull: Pull, order: PullOrder, found: Found) -> None:
+def note_pull(broker: Broker, pull: Pull, order: PullOrder, found: PulledRecords) -> None:
     """Note how far a group is given messages, and count them."""
     group, topic = order.group.group_name, order.topic.name
     broker.offsets.note_pull(group, topic, pull.queue_id, found.next_begin_offset)
@@ -146,7 +146,7 @@ def note_pull(broker: Broker, pull: Pull, order: PullOrder, found: Found) -> Non
         broker.stats.group_get(group, topic, found.messages, len(found.body))
 
 
-def _code(found: Found, queue_offset: int) -> ResponseCode:
+def _code(found: PulledRecords, queue_offset: int) -> ResponseCode:
     """Return the response code for a status."""
     if found.status in (Status.NO_MATCHED_LOGIC_QUEUE, Status.NO_MESSAGE_IN_QUEUE):
         return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
@@ -154,7 +154,7 @@ def _code(found: Found, queue_offset: int) -> ResponseCode:
 
 
 def _response(
-    call: Call, pull: Pull, order: PullOrder, found: Found, code: ResponseCode
+    call: Call, pull: Pull, order: PullOrder, found: PulledRecords, code: ResponseCode
 ) -> RemotingCommand:
     broker_id = suggested_broker(call.broker, order.group, found)
     if code == ResponseCode.PULL_OFFSET_MOVED:
@@ -170,7 +170,7 @@ def _response(
     return call.respond(code, found.status.name, ext_fields=fields, body=found.body)
 
 
-def suggested_broker(broker: Broker, group: SubscriptionGroupConfig, found: Found) -> int:
+def suggested_broker(broker: Broker, group: SubscriptionGroupConfig, found: PulledRecords) -> int:
     """Return the id of the broker that the next pull should ask."""
     if not broker.settings.slave_read_enable:
         return _MASTER_ID
@@ -198,7 +198,7 @@ def found_fields(
 
 
 def _offset_moved(
-    call: Call, pull: Pull, order: PullOrder, found: Found, broker_id: int
+    call: Call, pull: Pull, order: PullOrder, found: PulledRecords, broker_id: int
 ) -> tuple[ResponseCode, int]:
     """Let the master alone move a client's offset: a slave may only be late."""
     config = call.broker.store.config
@@ -219,7 +219,7 @@ def _offset_moved(
     return ResponseCode.PULL_RETRY_IMMEDIATELY, order.group.broker_id
 
 
-def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
+def _hold(call: Call, pull: Pull, order: PullOrder, found: PulledRecords) -> None:
     """Hold the pull until a message comes that passes the filter, or the time is over."""
     broker = call.broker
     call.drop_frame()

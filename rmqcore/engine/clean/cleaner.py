@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import StorePaths

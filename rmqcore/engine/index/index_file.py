@@ -7,6 +7,7 @@ import time
 from bisect import bisect_left
 from pathlib import Path
 
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.format.layout import (
     INDEX_ENTRY_PHYOFFSET,
     INDEX_ENTRY_SIZE,
@@ -16,7 +17,6 @@ from rmqcore._native.format.layout import (
 )
 from rmqcore._native.index.index_reader import IndexHeader
 from rmqcore._native.index.mapped_index import MappedIndexFile
-from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.disk.index.slot_count import fits_any_slot_count
 from rmqcore.disk.inside.files import unlink

@@ -6,10 +6,10 @@ import weakref
 from collections.abc import Callable
 from typing import TypeVarTuple
 
+from rmqcore._native.files.log_views import store_time, view_at
+from rmqcore._native.files.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.put.appender import Appender
-from rmqcore._native.put.log_views import store_time, view_at
-from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.threads.bell import Bells
 from rmqcore._native.threads.mutex import Calls, Mutex, run_with
 from rmqcore.config import MessageStoreConfig

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmqcore._native.files.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.format.layout import REC_HEADER_SIZE
 from rmqcore._native.put.appender import Appender
-from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.put.room import fill, room_end
 from rmqcore.disk.durable import make_directory
 from rmqcore.disk.inside.files import unlink

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore.disk.durable import sync_directory
 from rmqcore.disk.inside.files import open_file, unlink
 from rmqcore.disk.load_files import load_files

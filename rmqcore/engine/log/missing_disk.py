@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.errors import CommitLogMissingError

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.format.layout import REC_HEADER_SIZE
-from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.durable import sync_directory
 from rmqcore.disk.inside.files import unlink

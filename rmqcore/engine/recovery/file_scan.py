@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
-from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.queues import queue_compare
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.queue_table import log_room

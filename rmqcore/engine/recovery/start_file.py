@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig

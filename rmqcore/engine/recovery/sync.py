@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore.disk.durable import sync_directory
 from rmqcore.disk.inside.opened import sync_data
 from rmqcore.disk.paths import StorePaths, parse_file_name

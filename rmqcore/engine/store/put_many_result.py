@@ -41,6 +41,10 @@ class PutManyResult:
     """Index of the first message or Arrow row that is invalid or breaks a limit; -1: all are valid."""
     refusal: str | None = None
     """What is wrong with that message: its index, the limit, what was found, and the setting."""
+    refused_column: str | None = None
+    """Arrow column of the invalid value; None: a `Message`, or a row that breaks a limit as a whole."""
+    column_reason: str | None = None
+    """What is wrong with the value in that column."""
 
     @classmethod
     def of_results(cls, results: list[PutResult]) -> PutManyResult:
@@ -66,6 +70,9 @@ class PutManyResult:
         end_offset: int,
         refused_at: int,
         refusal: str | None,
+        *,
+        refused_column: str | None = None,
+        column_reason: str | None = None,
     ) -> PutManyResult:
         """Make a result from the values of the native append."""
         statuses = _STATUS_OF_CODE[codes]
@@ -77,6 +84,8 @@ class PutManyResult:
             end_offset,
             refused_at,
             refusal,
+            refused_column,
+            column_reason,
         )
 
     def with_status(self, status: PutMessageStatus) -> PutManyResult:

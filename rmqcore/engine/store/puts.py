@@ -109,12 +109,19 @@ class Puts:
         """Append the rows of Arrow data in order."""
         if self._takes_none:
             _refuse(self._state).raise_for_status()
-        codes, phy_offsets, queue_offsets, times, refused_at, refusal = put_arrow(
+        codes, phy_offsets, queue_offsets, times, refused_at, refusal, column, reason = put_arrow(
             self._appender, data
         )
-        end_offset = self._appender.max_phy_offset
         result = PutManyResult.of_codes(
-            codes, phy_offsets, queue_offsets, times, end_offset, refused_at, refusal
+            codes,
+            phy_offsets,
+            queue_offsets,
+            times,
+            self._appender.max_phy_offset,
+            refused_at,
+            refusal,
+            refused_column=column,
+            column_reason=reason,
         )
         return self._wait_many(result)
 

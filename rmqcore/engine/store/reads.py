@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from rmqcore._native.files.log_views import is_warm, read_in
 from rmqcore._native.format.codec import MessageView
-from rmqcore._native.put.log_views import is_warm, read_in
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore.codec import parse_msg_id

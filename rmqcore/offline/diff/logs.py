@@ -27,7 +27,7 @@ MOST_WAITING = 16
 """Tasks that are compared, or begun, ahead of the one whose records are looked at."""
 MOST_RANGES = 100_000
 
-Compared = tuple[BytesTask, list[Range]]
+ComparedBytes = tuple[BytesTask, list[Range]]
 
 
 class LogsDiff:
@@ -69,7 +69,7 @@ class LogsDiff:
         starts = {file.file_from_offset for file in left.files}
         common = sorted(starts & {file.file_from_offset for file in right.files})
 
-        def block(one: Compared) -> int:
+        def block(one: ComparedBytes) -> int:
             return bisect_right(common, one[0].start)
 
         # Records are looked at from one place where a file begins on both sides to the next.
@@ -84,7 +84,7 @@ class LogsDiff:
             self._add([one])
         self.ranges = joined(self.ranges)
 
-    def _compared(self, tasks: list[BytesTask], total: int) -> Iterator[Compared]:
+    def _compared(self, tasks: list[BytesTask], total: int) -> Iterator[ComparedBytes]:
         """Each task with the pieces that differ, in order."""
         waiting: deque[tuple[BytesTask, Future[list[Range]]]] = deque()
         for task in tasks:
@@ -94,7 +94,9 @@ class LogsDiff:
         while waiting:
             yield self._next(waiting, total)
 
-    def _next(self, waiting: deque[tuple[BytesTask, Future[list[Range]]]], total: int) -> Compared:
+    def _next(
+        self, waiting: deque[tuple[BytesTask, Future[list[Range]]]], total: int
+    ) -> ComparedBytes:
         task, answer = waiting.popleft()
         found = answer.result()
         self.compared_bytes += task.end - task.start

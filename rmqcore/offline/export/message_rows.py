@@ -1,6 +1,6 @@
 """Messages as text: each is a JSON object or a CSV row, under the names of `MessageView`.
 
-The text of a body is made here, as `Body` says; the line around it is native (`format/text_rows.c`).
+The text of a body is made here, as `Body` says; the line around it is native (`text/text_rows.c`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from rmqcore._native.format.message_text import csv_line, json_line
+from rmqcore._native.text.message_text import csv_line, json_line
 from rmqcore.codec.compression import PIECE, plain_pieces
 from rmqcore.shown.body_text import Stored, body_start, stored_in_view, utf8_text
 from rmqcore.vocabulary.sysflag import COMPRESSED

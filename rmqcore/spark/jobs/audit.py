@@ -14,8 +14,9 @@ from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.shown.report import Report
 from rmqcore.spark.jobs.job_source import JobSource, to_send, with_gaps
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.runtime.tasks import run_tasks
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import (
     Reported,
@@ -25,7 +26,6 @@ from rmqcore.spark.splits.split_report import (
     in_order,
     left_over,
 )
-from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import Paths
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def audit_split(split: Split) -> SplitReport:
         records += batch.num_rows
         sizes = np.asarray(batch.buffer("msg_size")).view(np.int32)
         record_bytes += int(sizes.sum(dtype=np.int64))
-    report = SplitReport.of(scan, records, record_bytes)
+    report = scan.report(records, record_bytes)
     return replace(report, damage=to_send(report.damage))
 
 

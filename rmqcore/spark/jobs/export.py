@@ -30,8 +30,8 @@ from rmqcore.spark.jobs.export_task import ROWS, ExportTask, SplitRows, export_s
 from rmqcore.spark.jobs.job_source import JobSource, with_gaps
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.output.export_folder import ExportFolder
+from rmqcore.spark.reading.read_split import check_damage
 from rmqcore.spark.rows.columns import Column
-from rmqcore.spark.rows.read_split import check_damage
 from rmqcore.spark.rows.schema import columns_of
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.splits.planning import SplitPlan

@@ -25,8 +25,8 @@ from rmqcore.offline.log.damage import DamageRange, damage_of_fields
 from rmqcore.spark.jobs.job_source import to_send
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.output.finished import MANIFEST, file_size, finish_once, read_finished
+from rmqcore.spark.reading.read_split import read_split
 from rmqcore.spark.rows.columns import Column
-from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
 from rmqcore.vocabulary.units import DAY_MS

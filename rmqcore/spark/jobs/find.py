@@ -15,10 +15,10 @@ from rmqcore.spark.jobs.find_by_index import FindPlacesTask, Places, find_places
 from rmqcore.spark.jobs.find_keys import wanted_rows
 from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.reading.read_records import read_records
+from rmqcore.spark.reading.read_split import read_split
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of
-from rmqcore.spark.rows.read_records import read_records
-from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.rows.schema import columns_of, known_columns, spark_schema
 from rmqcore.spark.runtime.tasks import run_tasks, task_frame
 from rmqcore.spark.splits.split import Split

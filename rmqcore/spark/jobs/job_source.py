@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.spark.options.source_options import SourceOptions, Table, texts_of
+from rmqcore.spark.reading.store_end import pin_stores
 from rmqcore.spark.splits.planning import SplitPlan, plan_stores
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.storage.locations import Paths, StoreLocation
 
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ from rmqcore.spark.jobs.topic_totals import (
     runs,
 )
 from rmqcore.spark.options.source_options import SourceOptions
-from rmqcore.spark.rows.arrow_rows import MAX_MS
+from rmqcore.spark.reading.read_split import check_damage
+from rmqcore.spark.reading.row_choice import RowChoice
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
+from rmqcore.spark.rows.columns import MAX_MS
 from rmqcore.spark.rows.conditions import conditions_of
-from rmqcore.spark.rows.read_split import check_damage
-from rmqcore.spark.rows.row_choice import RowChoice
 from rmqcore.spark.runtime.tasks import task_frame
 from rmqcore.spark.runtime.workers import freeze_worker_heap
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import Paths
 from rmqcore.vocabulary.units import HOUR_MS
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from rmqcore.offline.stats.buckets import bucket_of, latency_ms
 from rmqcore.offline.stats.rules import MAX_TAGS
-from rmqcore.spark.rows.row_choice import Mask
+from rmqcore.spark.reading.row_choice import Mask
 from rmqcore.vocabulary.units import HOUR_MS
 
 if TYPE_CHECKING:

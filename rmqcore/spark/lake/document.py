@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from rmqcore.errors import StoreFormatError
-from rmqcore.spark.lake.watermark import Watermark
+from rmqcore.spark.lake.watermark import TableWatermark
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import Column
 
@@ -45,7 +45,7 @@ class TableDocument:
         Number of the next part file: no number is given twice.
     settings : dict
         See `settings_of`.
-    watermarks : dict of str to Watermark
+    watermarks : dict of str to TableWatermark
         By broker.
     """
 
@@ -53,7 +53,7 @@ class TableDocument:
     settings: dict[str, Any]
     commit: int = 0
     next_part: int = 0
-    watermarks: dict[str, Watermark] = field(default_factory=dict)
+    watermarks: dict[str, TableWatermark] = field(default_factory=dict)
 
     def after(self, files: int) -> Self:
         """The document behind a commit that adds so many files."""
@@ -98,7 +98,8 @@ class TableDocument:
                 "objects"
             )
         marks = {
-            broker: Watermark.parse(mark, where) for broker, mark in found["watermarks"].items()
+            broker: TableWatermark.parse(mark, where)
+            for broker, mark in found["watermarks"].items()
         }
         return cls(found["format"], found["settings"], found["commit"], found["next_part"], marks)
 

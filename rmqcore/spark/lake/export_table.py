@@ -35,7 +35,7 @@ from rmqcore.spark.lake.increment import (
 )
 from rmqcore.spark.lake.table_folder import TableFolder
 from rmqcore.spark.lake.table_log import ICEBERG_TABLE, TableLog
-from rmqcore.spark.lake.watermark import Watermark
+from rmqcore.spark.lake.watermark import TableWatermark
 from rmqcore.spark.runtime.versions import check_package
 from rmqcore.spark.storage.locations import Paths
 
@@ -230,7 +230,7 @@ def _before(
 
 def _watermarks(
     increments: Sequence[Increment], exported: ExportedSplits, before: Marks
-) -> dict[str, Watermark]:
+) -> dict[str, TableWatermark]:
     marks = dict(before)
     reports = iter(exported.divided)
     for increment in increments:

@@ -16,7 +16,7 @@ from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.seal import seal_at
 from rmqcore.offline.log.walk import gap_between
-from rmqcore.spark.lake.watermark import Watermark, check_watermark, fits
+from rmqcore.spark.lake.watermark import TableWatermark, check_watermark, fits
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import LATEST
 from rmqcore.spark.splits.planning import SplitPlan
@@ -29,7 +29,7 @@ from rmqcore.spark.stream.limits import Allowance, share_out
 from rmqcore.spark.stream.planning import plan_batch
 from rmqcore.spark.stream.stream_options import check_stream_options, stream_rules
 
-Marks = Mapping[str, Watermark]
+Marks = Mapping[str, TableWatermark]
 
 
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ def _gaps(files: Sequence[LogFile], start: int, end: int) -> list[DamageRange]:
 
 
 def watermark_behind(
-    increment: Increment, reports: Sequence[SplitReport], before: Watermark | None
-) -> Watermark:
+    increment: Increment, reports: Sequence[SplitReport], before: TableWatermark | None
+) -> TableWatermark:
     """Return the watermark of a table that has the rows of an increment.
 
     Parameters
@@ -209,11 +209,11 @@ def watermark_behind(
     increment : Increment
     reports : sequence of SplitReport
         What the tasks said of its splits.
-    before : Watermark or None
+    before : TableWatermark or None
     """
     ends = [report.end_phy_offset for report in reports if report.start_phy_offset is not None]
     end = min(max(ends, default=0), increment.end)
     seal = seal_at(increment.location.log_files(), end) if ends else None
     if seal is None and before is not None:
         seal = before.seal
-    return Watermark(increment.end, increment.location.root, seal)
+    return TableWatermark(increment.end, increment.location.root, seal)

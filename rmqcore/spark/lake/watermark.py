@@ -17,7 +17,7 @@ from rmqcore.vocabulary.units import LONG_MAX
 
 
 @dataclass(frozen=True)
-class Watermark:
+class TableWatermark:
     """How far a table has the log of one store.
 
     Attributes
@@ -67,12 +67,12 @@ def _no_watermark(found: Any, where: str) -> StoreFormatError:
     )
 
 
-def fits(files: Sequence[LogFile], mark: Watermark) -> bool:
+def fits(files: Sequence[LogFile], mark: TableWatermark) -> bool:
     """Return True if the log has the bytes that a watermark seals."""
     return mark.seal is not None and seal_at(files, mark.seal.end_phy_offset) == mark.seal
 
 
-def check_watermark(broker: str, files: Sequence[LogFile], mark: Watermark) -> None:
+def check_watermark(broker: str, files: Sequence[LogFile], mark: TableWatermark) -> None:
     """Make sure that a log is still the one of which a table has the beginning.
 
     A log whose files before the watermark were all deleted by its owner has nothing left to compare.

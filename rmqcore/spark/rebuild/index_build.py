@@ -20,8 +20,8 @@ from rmqcore.errors import StoreError
 from rmqcore.maintenance.rebuild.queue_runs import longs
 from rmqcore.spark.output.attempt import Attempt
 from rmqcore.spark.output.part_output import StagedFile
+from rmqcore.spark.reading.settle import settle
 from rmqcore.spark.rebuild.index_plan import IndexTask, key_scan
-from rmqcore.spark.splits.settle import settle
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import numpy as np
 
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
-from rmqcore.spark.splits.settle import SettledSplit, settle
+from rmqcore.spark.reading.settle import SettledSplit, settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
-from rmqcore.spark.splits.split_scan import SplitScan
 
 COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
 BATCH_ROWS, BATCH_BYTES = 65_536, 32 << 20
@@ -83,7 +83,7 @@ def count_keys(split: Split) -> KeyReport:
         counts = np.diff(np.frombuffer(batch.buffer("key_hashes", "offsets"), np.int32))
         keys += int(counts.sum())
         keyless_end = bool(counts[-1] == 0)
-    return KeyReport(SplitReport.of(walk, records, record_bytes), keys, keyless_end)
+    return KeyReport(walk.report(records, record_bytes), keys, keyless_end)
 
 
 def count_files(reports: Sequence[KeyReport], file_keys: int) -> int:

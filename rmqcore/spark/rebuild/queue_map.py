@@ -15,6 +15,8 @@ from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config, dispatch_scan
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, QueueRun, QueueRuns
+from rmqcore.spark.reading.settle import SettledSplit, settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.rebuild.queue_pieces import (
     ITEM,
     PIECE_ITEMS,
@@ -23,10 +25,7 @@ from rmqcore.spark.rebuild.queue_pieces import (
     pack_items,
     report_piece,
 )
-from rmqcore.spark.splits.settle import SettledSplit, settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_report import SplitReport
-from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.vocabulary.topics import QueueKey
 
 BATCH_ROWS, BATCH_BYTES = 65_536, 32 << 20
@@ -76,9 +75,7 @@ class QueueMap:
             if held.byte_count >= HELD_BYTES:
                 yield from held.give()
         yield from held.give()
-        yield report_piece(
-            number, (number, SplitReport.of(walk, records, record_bytes), held.entries)
-        )
+        yield report_piece(number, (number, walk.report(records, record_bytes), held.entries))
 
     def _scan(self, settled: SettledSplit) -> ColumnScan:
         return ColumnScan(

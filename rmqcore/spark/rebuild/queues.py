@@ -33,6 +33,8 @@ from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.queues.queues import QueueFiles
 from rmqcore.spark.output.attempt import Attempt
 from rmqcore.spark.output.part_output import PartOutput, StagedFile
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.rebuild.queue_map import QueueMap
 from rmqcore.spark.rebuild.queue_pieces import ITEM
 from rmqcore.spark.rebuild.queue_reduce import (
@@ -52,10 +54,8 @@ from rmqcore.spark.rebuild.source import (
     pin_end,
     pin_start,
 )
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport, check_chain
-from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.vocabulary.topics import QueueKey
 

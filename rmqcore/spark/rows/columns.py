@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from rmqcore.vocabulary.units import LONG_MAX
+
 ColumnType = Literal[
     "string", "int", "bigint", "timestamp", "binary", "boolean", "map<string,string>"
 ]
+
+MAX_MS = LONG_MAX // 1000
+"""The latest time in milliseconds that Spark's microseconds can hold."""
 
 
 @dataclass(frozen=True)

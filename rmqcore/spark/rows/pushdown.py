@@ -10,7 +10,7 @@ from typing import Any
 from rmqcore.offline.frames.column_conditions import among, between, is_plain_text, is_whole
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.spark.options.given_filters import GivenFilter
-from rmqcore.spark.rows.arrow_rows import MAX_MS
+from rmqcore.spark.rows.columns import MAX_MS
 from rmqcore.vocabulary.units import EPOCH
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -6,7 +6,6 @@ fail before it ran a line of them. So this module imports, at its top, nothing o
 
 from __future__ import annotations
 
-import importlib
 import pickle
 import socket
 import sys
@@ -16,10 +15,6 @@ from typing import Any
 
 NEEDED = ("rmqcore", "numpy", "pyarrow")
 """What a worker imports: rmqcore itself, and what it and PySpark cannot do without."""
-_PLANNERS = (
-    "pyspark.sql.worker.plan_data_source_read",
-    "pyspark.sql.worker.write_into_data_source",
-)
 
 
 def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:
@@ -40,61 +35,6 @@ def call_sent(sent: bytes, method: str, *arguments: Any) -> Any:
     """Call a method of a pickled object, in a worker."""
     prepare_worker()
     return getattr(pickle.loads(sent), method)(*arguments)  # noqa: S301 - from our own driver
-
-
-class Checked(bytes):
-    """Bytes that look, when a worker unpickles them, whether it has what it needs: PySpark imports pyarrow only after that."""
-
-    def __reduce__(self) -> tuple[Callable[[Any], Any], tuple[bytes]]:
-        return after_check, (bytes(self),)
-
-
-class CheckedText(str):
-    """A text that looks likewise."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> tuple[Callable[[Any], Any], tuple[str]]:
-        return after_check, (str(self),)
-
-
-def after_check(sent: Any) -> Any:
-    """Return a value as it is, in a worker that has the packages."""
-    check_worker()
-    return sent
-
-
-class CheckedFunction:
-    """A function that a worker unpickles after it has looked whether it has what the function imports."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the function, where nothing was pickled."""
-        return self._function(*arguments, **named)
-
-    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
-        from pyspark import cloudpickle
-
-        return load_checked, (cloudpickle.dumps(self._function),)  # type: ignore[no-untyped-call]
-
-
-def load_checked(sent: bytes) -> Any:
-    """Unpickle, in a worker that has the packages."""
-    check_worker()
-    return pickle.loads(sent)  # noqa: S301 - from our own driver
-
-
-def named_checked(module: str, name: str) -> Any:
-    """Return an object of a module, in a worker that has the packages."""
-    check_worker()
-    return getattr(importlib.import_module(module), name)
-
-
-def call_checked(module: str, name: str, *arguments: Any) -> Any:
-    """Call something of a module, in a worker that has the packages."""
-    return named_checked(module, name)(*arguments)
 
 
 def check_worker() -> None:
@@ -132,7 +72,6 @@ def prepare_worker() -> None:
 
 def task_function(sent: bytes) -> Any:
     """A function for ``mapInArrow`` that calls the pickled task with the batches."""
-    sent = Checked(sent)
 
     def run_task(batches: Iterator[Any]) -> Iterator[Any]:
         prepare_worker()
@@ -144,7 +83,6 @@ def task_function(sent: bytes) -> Any:
 
 def part_reader(sent: bytes) -> Any:
     """A function for ``mapInArrow``: its input is one column of pickled parts, its output the rows of these parts."""
-    sent = Checked(sent)
 
     def read_parts(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -154,12 +92,19 @@ def part_reader(sent: bytes) -> Any:
     return read_parts
 
 
-def checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for UDFs that calls another, which the worker need not have to say what it lacks."""
-    checked = CheckedFunction(function)
+def sent_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for UDFs that calls another, which a worker unpickles at the first call and not with the UDF."""
+    from pyspark import cloudpickle
+
+    sent: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    found: Callable[..., Any] | None = None
 
     def call(*columns: Any, **named: Any) -> Any:
-        return checked(*columns, **named)
+        nonlocal found
+        if found is None:
+            check_worker()
+            found = pickle.loads(sent)  # noqa: S301 - from our own driver
+        return found(*columns, **named)
 
     call.__annotations__ = {}  # of which Spark would guess another kind of UDF
     call.__name__ = function.__name__
@@ -173,9 +118,3 @@ def send_code_along(*modules: str) -> None:
 
     for name in (__name__, *modules):
         register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
-    for name in _PLANNERS:
-        # PySpark's own function, with our reader in it: what a worker unpickles of it first is the name of its file, then its
-        # annotations, for which it imports pyarrow.
-        planner = sys.modules.get(name)
-        if planner is not None and planner.__file__ is not None:
-            planner.__file__ = CheckedText(planner.__file__)

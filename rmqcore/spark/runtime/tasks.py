@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqcore.spark.runtime.failures import short_errors
 from rmqcore.spark.runtime.shipping import part_reader, send_code_along
+from rmqcore.spark.runtime.worker_check import check_workers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +40,11 @@ def task_frame(
         Sent by pickle, one task for each.
     schema : StructType or str
         Schema of the batches.
+
+    Raises
+    ------
+    SparkJobError
+        Spark's workers lack a package.
     """
     from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
@@ -50,6 +56,7 @@ def task_frame(
     # `range` gives each number a partition of its own. `repartition` would go by hashes, and put several into one partition.
     tasks = spark.range(0, count, 1, count).join(F.broadcast(given), "id").select("payload")
 
+    check_workers(spark)
     send_code_along()
     return tasks.mapInArrow(part_reader(pickle.dumps(_Work(work))), schema)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 MOST_SHOWN = 60
 MAX_PROPERTIES = 32_767
 _OF_ROW = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
-_REFUSAL = re.compile(r"row \d+, column '(\w+)': (.*)", re.DOTALL)
 
 
 def refused_row(
@@ -53,7 +51,7 @@ def refused_row(
         failed.add_note(f"the disk may be full; row {rows_before + row} of the task")
         return failed
     values = {name: messages.column(name)[row] for name in messages.schema.names}
-    column, reason = _reason(result.refusal, values, options)
+    column, reason = _reason(result, values, options)
     context = TaskContext.get()
     partition = "" if context is None else f" of partition {context.partitionId()}"
     texts = ", ".join(f"{name}={_printable(value.as_py())}" for name, value in values.items())
@@ -62,7 +60,7 @@ def refused_row(
     )
 
 
-def _reason(refusal: str | None, values: dict[str, Any], options: SinkOptions) -> tuple[str, str]:
+def _reason(result: PutManyResult, values: dict[str, Any], options: SinkOptions) -> tuple[str, str]:
     """The field that is wrong, and what is expected and found."""
     body, topic = values["body"].as_py(), values["topic"].as_py()
     for name, value in (("body", body), ("topic", topic)):
@@ -74,9 +72,11 @@ def _reason(refusal: str | None, values: dict[str, Any], options: SinkOptions) -
     queue_id = values["queue_id"].as_py() if "queue_id" in values else 0
     if queue_id is not None and not 0 <= queue_id <= INT_MAX:
         return "queue_id", f"expected 0 to {INT_MAX}, found {queue_id}"
-    told = _REFUSAL.fullmatch(refusal or "")
-    if told is not None:
-        return told[1], f"expected a valid value of a message, found: {told[2]}"
+    if result.refused_column is not None:
+        return (
+            result.refused_column,
+            f"expected a valid value of a message, found: {result.column_reason}",
+        )
     readable = readable_records(options.for_version)
     reader = f"RocketMQ {options.for_version} (option forVersion)"
     for name in ("born_host", "store_host"):

@@ -19,18 +19,11 @@ from rmqcore.spark.runtime.shipping import call_sent
 _StreamBase: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 
 
-def checked_bytes(write: Any) -> bytes:
-    """Pickle a write; a worker looks whether it has the packages before it unpickles it."""
-    from rmqcore.spark.runtime.shipping import Checked  # here: its code is not to be sent along
-
-    return Checked(pickle.dumps(write))
-
-
 class ShippedWriter(DataSourceArrowWriter):  # type: ignore[misc, unused-ignore]
     """A batch write: holds a `rmqcore.spark.sink.stores_write.StoresWrite` on the driver, pickled bytes in a task."""
 
     def __init__(self, write: Any) -> None:
-        self.sent = checked_bytes(write)
+        self.sent = pickle.dumps(write)
 
     def write(self, iterator: Iterator[Any]) -> Any:
         """Write the rows of a partition."""
@@ -49,7 +42,7 @@ class ShippedStreamWriter(_StreamBase):  # type: ignore[misc, unused-ignore]
     """The write of a stream's batches. PySpark before 4.1 gives it rows, later ones Arrow batches."""
 
     def __init__(self, write: Any, schema: StructType) -> None:
-        self.sent = checked_bytes(write)
+        self.sent = pickle.dumps(write)
         self.schema = schema
 
     def write(self, iterator: Iterator[Any]) -> Any:

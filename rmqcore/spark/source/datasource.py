@@ -7,9 +7,6 @@ processes fails the query before a job starts.
 
 from __future__ import annotations
 
-import copyreg
-import sys
-from abc import ABCMeta
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -26,7 +23,7 @@ from rmqcore.spark.options.catalog_tables import (
 )
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.schema import columns_of, columns_of_schema, spark_schema
-from rmqcore.spark.runtime.shipping import call_checked, named_checked, send_code_along
+from rmqcore.spark.runtime.shipping import send_code_along
 from rmqcore.spark.source.shipped import ShippedPushingReader, ShippedReader
 from rmqcore.spark.storage.store_pin import StorePin
 from rmqcore.spark.tables.tables import open_table
@@ -37,29 +34,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class CheckedClass(ABCMeta):
-    """Classes that a worker of Spark imports only when it has what they need; see `rmqcore.spark.runtime.shipping`."""
-
-
-def _has_a_name(source: type) -> bool:
-    """Return True if a worker that has its packages finds a class by its name: not one that was made inside a function."""
-    module = sys.modules.get(source.__module__)
-    return getattr(module, source.__qualname__, None) is source
-
-
-def _by_checked_name(source: type) -> Any:
-    if not _has_a_name(source):
-        return (
-            source.__qualname__
-        )  # as pickle does; cloudpickle sends such a class itself, and does not ask here
-    send_code_along()
-    return named_checked, (source.__module__, source.__qualname__)
-
-
-copyreg.pickle(CheckedClass, _by_checked_name)
-
-
-class RmqStoreDataSource(DataSource, metaclass=CheckedClass):  # type: ignore[misc, unused-ignore]
+class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
     """Stores of RocketMQ as tables; options in `rmqcore.spark.options.table`, columns in `rmqcore.spark.rows.columns`."""
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -67,12 +42,9 @@ class RmqStoreDataSource(DataSource, metaclass=CheckedClass):  # type: ignore[mi
         self.options = options
         self.pins: tuple[tuple[str, StorePin], ...] = ()
 
-    def __reduce__(self) -> Any:
-        send_code_along()
-        if not _has_a_name(type(self)):
-            return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined, unused-ignore]
-        made = type(self).__module__, type(self).__qualname__, self.options
-        return call_checked, made, {"pins": self.pins}
+    def __getstate__(self) -> dict[str, Any]:
+        """All but `parsed`: `reader` may change the options."""
+        return {name: value for name, value in self.__dict__.items() if name != "parsed"}
 
     @cached_property
     def parsed(self) -> SourceOptions:

@@ -15,6 +15,7 @@ from rmqcore.spark.rows.schema import columns_of, known_columns
 from rmqcore.spark.runtime.connect import is_connect
 from rmqcore.spark.runtime.failures import short_errors
 from rmqcore.spark.runtime.versions import PUSH_FILTERS, check_versions
+from rmqcore.spark.runtime.worker_check import check_workers
 from rmqcore.spark.storage.locations import absolute_paths
 from rmqcore.spark.storage.store_pin import pins_text
 
@@ -38,12 +39,15 @@ def register(spark: SparkSession) -> None:
     ------
     SparkMissingError
         PySpark before 4.0, which has no such sources, or pyarrow or pandas too old for it.
+    SparkJobError
+        Spark's workers lack a package.
     """
     version = check_versions()
     from pyspark.errors import AnalysisException
 
     from rmqcore.spark.source.datasource import RmqStoreDataSource
 
+    check_workers(spark)
     try:
         spark.dataSource.register(RmqStoreDataSource)
     except AnalysisException as error:

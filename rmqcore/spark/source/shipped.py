@@ -24,9 +24,7 @@ class ShippedReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         self._table = table
 
     def __getstate__(self) -> dict[str, Any]:
-        from rmqcore.spark.runtime.shipping import Checked  # here: its code is not to be sent along
-
-        return {"sent": Checked(pickle.dumps(self._table))}
+        return {"sent": pickle.dumps(self._table)}
 
     def partitions(self) -> list[InputPartition]:
         """The parts of the table, a partition for each; Spark insists on a list."""

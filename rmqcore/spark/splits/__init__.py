@@ -1,4 +1,4 @@
-"""Byte ranges of a CommitLog that tasks read: how files are cut, what is left out, and what each task reports.
+"""Byte ranges of a CommitLog that tasks read: how the driver cuts files and leaves some out, and checks the tasks' reports.
 
 Imports `spark.storage`, `spark.runtime`, `offline` and `disk`.
 """

@@ -18,11 +18,10 @@ from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.walk import gap_between
 from rmqcore.spark.runtime.parallelism import driver_cores
 from rmqcore.spark.splits.sizing import MIB, Sizing
-from rmqcore.spark.splits.split import Split, boundaries
-from rmqcore.spark.splits.split_start import TAIL_RECORDS, last_boundary, record_starts
+from rmqcore.spark.splits.split import TAIL_RECORDS, Split, boundaries, last_boundary
 from rmqcore.spark.splits.time_pruning import files_in_time
 from rmqcore.spark.splits.worth_walking import WalkableFile, worth_walking
-from rmqcore.spark.splits.written import WrittenPart, written_part
+from rmqcore.spark.splits.written import WrittenPart, record_starts, written_part
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.storage.store_pin import FileEnd
 
@@ -90,7 +89,7 @@ def plan_stores(wanted: Sequence[tuple[StoreLocation, Span]], sizing: Sizing) ->
     ----------
     wanted : sequence of (StoreLocation, Span)
         Files and splits outside a store's span are left out, and their damage with them. Nothing at or behind its end is read.
-        With a pin (`rmqcore.spark.splits.store_end.pin_stores`) the log is planned as it was; without one the last splits read
+        With a pin (`rmqcore.spark.reading.store_end.pin_stores`) the log is planned as it was; without one the last splits read
         on to where it ends when they are read.
     sizing : Sizing
         For all stores together.

@@ -28,7 +28,7 @@ class Sizing:
         Wanted in all; a hint.
     split_mode : {"auto", "resync", "walk"}
         ``resync``: a split's task tells from the bytes around its boundary where it begins, and reads nothing where they do not
-        tell: then the task before reads on (`rmqcore.spark.splits.settle`). The file in which the log ends, and 16 times
+        tell: then the task before reads on (`rmqcore.spark.reading.settle`). The file in which the log ends, and 16 times
         `max_record_size` before the end of every other file, are not cut. ``walk``:
         the planner walks each file to find records where it can be cut. ``auto``: resync, and a walk where that takes less
         time than it saves (`rmqcore.spark.splits.worth_walking`); in the file in which the log ends it goes to the first place

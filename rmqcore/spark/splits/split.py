@@ -1,7 +1,7 @@
 """A split: the part of one CommitLog file that one task reads.
 
 A split owns the records, and the damaged ranges, that start in [`start`, `end`), or none where its boundary turns out to be
-none (`rmqcore.spark.splits.settle`). The union of a file's splits is what one walk over the file gives, whatever their number.
+none (`rmqcore.spark.reading.settle`). The union of a file's splits is what one walk over the file gives, whatever their number.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from rmqcore.spark.storage.store_pin import FileEnd
 
 DEFAULT_MAX_RECORD_SIZE = 4 * 1024 * 1024 + 64 * 1024
 """The largest record at Java's default maxMessageSize: a body of 4 MiB, topic and properties."""
+
+TAIL_RECORDS = 16
+"""Boundaries are not told within so many largest records of a file's end: the BLANK there can be longer than the largest record
+(a batch that does not fit leaves its whole stored size, 11 times the size at which it was accepted), and what lies under it
+may be records of an earlier life of the file, sound and in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Split:
     aligned : bool
         A record or a damaged range is known to start at `start`. Otherwise the task finds the first one at or after it.
     max_record_size : int
-        No record is longer, in bytes; see `rmqcore.spark.splits.split_start`.
+        No record is longer, in bytes; see `rmqcore.spark.reading.split_start`.
     cuts : int
         The file was cut into so many parts of one size: `later_boundaries` follow from it. 1: the split ends at `end`,
         whatever lies there.
@@ -82,3 +87,10 @@ def boundaries(file: LogFile, cuts: int, last: int, number: int = 1) -> Iterator
         if boundary > last:
             return
         yield boundary
+
+
+def last_boundary(file: LogFile, shape: LogShape, max_record_size: int) -> int:
+    """The last offset whose surrounding bytes can tell: behind it, and in all of the tail file, stale records may lie."""
+    if file.file_from_offset >= shape.tail_from:
+        return file.file_from_offset
+    return file.end_offset - TAIL_RECORDS * max_record_size

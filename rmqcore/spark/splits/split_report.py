@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 from rmqcore.errors import SplitError
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_scan import SplitScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +19,15 @@ class SplitReport:
     Attributes
     ----------
     start_phy_offset : int or None
+        Where the first record or damage begins that the task met; None if it met none.
     end_phy_offset : int
-        As `SplitScan` has them.
+        Where the first record or damage after the split begins.
     records, record_bytes : int
     damage : tuple of DamageRange
-    read_to, is_skipped : int or None, bool
-        `SettledSplit.end` and `SettledSplit.is_skipped`: the boundary at which the task ended, or that its own boundary was none.
+    read_to : int or None
+        The boundary at which the task ended.
+    is_skipped : bool
+        The split's own boundary was none.
     """
 
     start_phy_offset: int | None
@@ -36,19 +37,6 @@ class SplitReport:
     damage: tuple[DamageRange, ...]
     read_to: int | None = None
     is_skipped: bool = False
-
-    @classmethod
-    def of(cls, scan: SplitScan[Any], records: int, record_bytes: int) -> SplitReport:
-        """The report of a scan that was run to its end."""
-        return cls(
-            scan.start_phy_offset,
-            scan.end_phy_offset,
-            records,
-            record_bytes,
-            tuple(scan.damage),
-            scan.settled.end,
-            scan.settled.is_skipped,
-        )
 
     @property
     def is_gone(self) -> bool:

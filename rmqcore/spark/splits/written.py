@@ -1,4 +1,4 @@
-"""How far a file that somebody may be writing is written, and where it can be cut: a walk on the planner.
+"""How far a file that somebody may be writing is written, and where it can be cut: walks on the planner.
 
 A broker writes behind the last record of its log and nowhere else. So what a walk over sound records has passed stays as it is,
 and each record that it met is a cut that needs no proof by the bytes around it. Behind the first place that is no record nothing
@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 from rmqcore._native.scan import scan
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.dledger_window import log_window
-from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.walk import Blank, LogWalk
 
 STEP = 256 * 1024
 """At least one record in about so many bytes is noted: 4,096 of a file of 1 GiB."""
@@ -107,3 +109,38 @@ def some_apart(records: npt.NDArray[np.int64], last: int, step: int) -> Iterator
         last = int(records[at])
         yield last
         at = int(np.searchsorted(records, last + step))
+
+
+def record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
+    """CommitLog offsets of records that cut a file into at most `count` about equal parts; holds one batch at a time.
+
+    A record behind damage is left out: a split that began with it would not know that it was found by search.
+    """
+    damage: list[DamageRange] = []
+    walk = LogWalk([file], ColumnScan(["phy_offset"]), damage, shape=shape)
+    found: list[int] = []
+    number = 1
+    for batch in walk.run():
+        assert not isinstance(batch, Blank)
+        starts = np.asarray(batch.buffer("phy_offset")).view(np.int64)
+        behind = {one.end_phy_offset for one in damage if is_skipped(one)}
+        while number < count:
+            at = int(np.searchsorted(starts, file.file_from_offset + number * file.size // count))
+            while at < len(starts) and int(starts[at]) in behind:
+                at += 1
+            if at == len(starts):
+                break
+            found.append(int(starts[at]))
+            number += 1
+            while (
+                number < count and file.file_from_offset + number * file.size // count <= found[-1]
+            ):
+                number += 1
+        if len(starts):  # what lies before the last record is no matter for the next batch
+            damage[:] = [one for one in damage if one.end_phy_offset > starts[-1]]
+    return found
+
+
+def is_skipped(one: DamageRange) -> bool:
+    """Return True if a walk continued by search behind a range; behind bad sectors it does not."""
+    return one.kind not in {"crc", "unreadable"}

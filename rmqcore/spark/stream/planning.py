@@ -9,8 +9,7 @@ from itertools import pairwise
 
 from rmqcore.spark.splits.planning import WALKED, cut_file
 from rmqcore.spark.splits.sizing import Sizing
-from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_start import last_boundary
+from rmqcore.spark.splits.split import Split, last_boundary
 from rmqcore.spark.splits.written import WrittenPart, written_part
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.files import OffsetInFile, StreamFiles

@@ -55,9 +55,7 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return self._given
 
     def __getstate__(self) -> dict[str, Any]:
-        from rmqcore.spark.runtime.shipping import Checked  # here: its code is not to be sent along
-
-        return {"sent": Checked(pickle.dumps(self._stream))}
+        return {"sent": pickle.dumps(self._stream)}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new stream begins."""

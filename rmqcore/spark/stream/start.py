@@ -11,7 +11,7 @@ from rmqcore._native.scan.filter import Filter
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.walk import Blank, LogWalk
-from rmqcore.spark.splits.split_start import walk_to
+from rmqcore.spark.reading.split_start import walk_to
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.cursor import StoreCursor, StreamRules
 from rmqcore.spark.stream.files import StreamFiles

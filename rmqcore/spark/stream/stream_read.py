@@ -8,8 +8,8 @@ from typing import Any
 
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import QueueOffsets
+from rmqcore.spark.reading.read_split import read_split
 from rmqcore.spark.rows.columns import Column
-from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.stream.files import warn_once
 from rmqcore.spark.stream.follower import StreamFollower

@@ -11,10 +11,10 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.errors import DataLossError
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.rows.conditions import conditions_of
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.tables.scan_table import ScanPart, ScanRead
 from rmqcore.spark.tables.table import batches_of_rows
 

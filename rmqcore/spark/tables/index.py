@@ -17,7 +17,7 @@ from rmqcore.disk.paths import StorePaths, is_index_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.errors import CorruptIndexError
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
-from rmqcore.spark.rows.arrow_rows import MAX_MS
+from rmqcore.spark.rows.columns import MAX_MS
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.tables.table import TableRead, batch_of
 from rmqcore.vocabulary.units import INT_MAX

@@ -10,10 +10,10 @@ from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.output.damage_folder import note_damage
 from rmqcore.spark.output.job_folder import check_outside, local_folder
+from rmqcore.spark.reading.read_split import LOSSES, check_damage, read_split
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of
 from rmqcore.spark.rows.pushdown import take_filters
-from rmqcore.spark.rows.read_split import LOSSES, check_damage, read_split
 from rmqcore.spark.tables.queue_starts import check_queue_starts
 from rmqcore.spark.tables.scan_table import ScanPart, ScanRead
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmqcore.offline.log.log_files import LogFile, LogShape
-from rmqcore.spark.rows.arrow_rows import MAX_MS
+from rmqcore.spark.rows.columns import MAX_MS
 from rmqcore.spark.splits.time_pruning import first_store_timestamp
 from rmqcore.spark.tables.table import TableRead, batches_of_rows
 

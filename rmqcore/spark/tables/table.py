@@ -12,9 +12,9 @@ import numpy as np
 
 from rmqcore.errors import DataLossError
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.reading.store_end import pin_stores
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.schema import arrow_schema
-from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.storage.directories import utf8_text
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.storage.store_pin import StorePin

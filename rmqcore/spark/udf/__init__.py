@@ -1,6 +1,6 @@
 """Arrow UDFs over binary and text columns: ``rmqcore.spark.udf.decode_message(...)`` and others.
 
-Imports `spark.rows` and the rooms below it, `codec`, `compression` and `_native`; imports PySpark when a function is called.
+Imports `spark.reading` and the rooms below it, `codec`, `compression` and `_native`; imports PySpark when a function is called.
 """
 
 from rmqcore.spark.udf.functions import (

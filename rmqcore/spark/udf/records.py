@@ -14,7 +14,7 @@ from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.value_columns import TRAILING
 from rmqcore.errors import CorruptMessageError
 from rmqcore.errors.near_names import with_the_meant
-from rmqcore.spark.rows.arrow_rows import ArrowRows
+from rmqcore.spark.reading.arrow_rows import ArrowRows
 from rmqcore.spark.rows.columns import TABLE_COLUMNS, Column
 from rmqcore.spark.rows.schema import arrow_schema
 from rmqcore.spark.udf.kernels import Mode, kernels, narrow, nulls

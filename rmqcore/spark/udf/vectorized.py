@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rmqcore.spark.runtime.shipping import checked_function
+from rmqcore.spark.runtime.shipping import sent_function
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,9 +32,9 @@ def vectorized(kernel: Kernel, return_type: DataType | str) -> Udf:
     known: Any = functions  # its overloads are for functions of one to ten arguments
     made: Udf
     if hasattr(known, "arrow_udf"):
-        made = known.arrow_udf(checked_function(kernel), return_type)
+        made = known.arrow_udf(sent_function(kernel), return_type)
     else:
-        made = known.pandas_udf(checked_function(over_series(kernel)), return_type)
+        made = known.pandas_udf(sent_function(over_series(kernel)), return_type)
     return made
 
 

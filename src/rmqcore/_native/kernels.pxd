@@ -53,14 +53,14 @@ cdef extern from "format/message_batch.h" nogil:
     int64_t rmq_message_batch_size(const rmq_batch_message *message) noexcept
     void rmq_message_batch_write(const rmq_batch_message *message, uint8_t *out) noexcept
 
-cdef extern from "format/text_out.h" nogil:
+cdef extern from "text/text_out.h" nogil:
     ctypedef struct rmq_out:
         uint8_t *at
         size_t len
     void rmq_out_begin(rmq_out *out, uint8_t *few, size_t room) noexcept
     void rmq_out_end(rmq_out *out) noexcept
 
-cdef extern from "format/text_rows.h" nogil:
+cdef extern from "text/text_rows.h" nogil:
     ctypedef enum rmq_row_kind:
         RMQ_ROW_JSON, RMQ_ROW_CSV, RMQ_ROW_CSV_SAFE
     enum:

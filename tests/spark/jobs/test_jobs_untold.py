@@ -20,11 +20,11 @@ from rmqcore.spark.jobs import audit as audit_job
 from rmqcore.spark.jobs import export as export_job
 from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.reading.settle import settle
 from rmqcore.spark.rebuild.index import build_index
 from rmqcore.spark.rebuild.queues import build_queues
 from rmqcore.spark.rebuild.source import RebuildSource
 from rmqcore.spark.rows.schema import columns_of
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.stream.planning import plan_batch
@@ -34,7 +34,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 from rmqcore.spark.jobs.find import ScanTask  # noqa: E402 - needs pyarrow
 from rmqcore.spark.jobs.topic_stats import finished, split_totals  # noqa: E402
-from rmqcore.spark.rows.read_split import read_split  # noqa: E402
+from rmqcore.spark.reading.read_split import read_split  # noqa: E402
 
 NO_SPARK: Any = None
 CONFIG = MessageStoreConfig(

@@ -12,7 +12,7 @@ from support.spark.spark_rows import store_of
 import rmqcore.spark
 from rmqcore.offline.log.log_files import LogShape
 from rmqcore.spark.pruning.explained import MOST_STORES, _lines, sources_text
-from rmqcore.spark.splits.store_end import pin_stores
+from rmqcore.spark.reading.store_end import pin_stores
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.storage.store_pin import StorePin
 

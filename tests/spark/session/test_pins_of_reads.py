@@ -10,8 +10,8 @@ import pytest
 from support.stores.live_log import LiveLog
 
 import rmqcore.spark
-from rmqcore.spark.splits import store_end
-from rmqcore.spark.splits.store_end import find_end
+from rmqcore.spark.reading import store_end
+from rmqcore.spark.reading.store_end import find_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import LogWalk
+from rmqcore.spark.reading.split_start import ask_boundary
 from rmqcore.spark.splits.sizing import SplitMode
-from rmqcore.spark.splits.split_start import ask_boundary
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.storage.store_location import StoreLocation
 

@@ -15,9 +15,9 @@ from support.stores.read_bytes import counted_reads
 from support.stores.sparse_store import sparse_store
 
 from rmqcore.offline.info import log_end
-from rmqcore.spark.splits import store_end
+from rmqcore.spark.reading import store_end
+from rmqcore.spark.reading.store_end import find_end, pin_stores
 from rmqcore.spark.splits.sizing import MIB
-from rmqcore.spark.splits.store_end import find_end, pin_stores
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.storage.store_pin import StorePin
 

@@ -32,12 +32,12 @@ from support.stores.split_runs import Read, assert_same, plan_parts, read_splits
 
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.reading.store_end import pin_stores
 from rmqcore.spark.runtime.parallelism import driver_cores
 from rmqcore.spark.splits import planning
 from rmqcore.spark.splits.planning import Span, plan_store, plan_stores
 from rmqcore.spark.splits.sizing import MIB, Sizing
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.splits.written import WrittenPart, written_part
 from rmqcore.spark.storage.locations import find_stores
 

@@ -17,7 +17,7 @@ from support.stores.split_runs import plan_parts, read_splits, read_whole
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.spark.splits.planning import Span, plan_store
 from rmqcore.spark.splits.sizing import MIB, Sizing, SplitMode
-from rmqcore.spark.splits.split_start import TAIL_RECORDS
+from rmqcore.spark.splits.split import TAIL_RECORDS
 from rmqcore.spark.splits.time_pruning import files_in_time, first_store_timestamp
 from rmqcore.spark.storage.locations import StoreLocation, find_stores
 

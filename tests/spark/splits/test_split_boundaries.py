@@ -30,12 +30,8 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.walk import LogWalk
-from rmqcore.spark.splits.split_start import (
-    SplitStart,
-    find_split_start,
-    last_boundary,
-    walk_to,
-)
+from rmqcore.spark.reading.split_start import SplitStart, find_split_start, walk_to
+from rmqcore.spark.splits.split import last_boundary
 from rmqcore.spark.storage.locations import find_stores
 
 SEEDS = range(4)

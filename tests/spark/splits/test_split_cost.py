@@ -14,10 +14,10 @@ from support.stores.split_runs import assert_same, plan_parts, read_splits, read
 from support.stores.untold_store import UntoldStore
 
 from rmqcore.spark.jobs import audit
-from rmqcore.spark.splits import settle as settling
-from rmqcore.spark.splits.settle import later_boundaries, settle
+from rmqcore.spark.reading import settle as settling
+from rmqcore.spark.reading.settle import later_boundaries, settle
+from rmqcore.spark.reading.split_start import BEHIND, ask_boundary
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_start import BEHIND, ask_boundary
 
 SIZE = 512 * 1024
 MAX_RECORD = 4096
@@ -71,7 +71,7 @@ def test_each_boundary_is_asked_twice_at_most(
         return ask_boundary(*args)
 
     monkeypatch.setattr(settling, "ask_boundary", noted)
-    monkeypatch.setattr("rmqcore.spark.splits.split_start.ask_boundary", noted)
+    monkeypatch.setattr("rmqcore.spark.reading.split_start.ask_boundary", noted)
     parts = untold_store.FILE_SIZE // untold_store.PART
     plan = plan_parts(root, parts, untold_store.MAX_RECORD)
     settled = [settle(split) for split in plan.splits]
@@ -122,7 +122,7 @@ def test_an_audit_asks_each_boundary_once(tmp_path: Path, monkeypatch: pytest.Mo
         return [work(payload) for payload in payloads]
 
     monkeypatch.setattr(settling, "ask_boundary", noted)
-    monkeypatch.setattr("rmqcore.spark.splits.split_start.ask_boundary", noted)
+    monkeypatch.setattr("rmqcore.spark.reading.split_start.ask_boundary", noted)
     monkeypatch.setattr(audit, "run_tasks", run)
     spark: Any = None
     options: dict[str, Any] = dict(untold_store.CUT)

@@ -13,10 +13,11 @@ from support.stores.split_runs import COLUMNS, Read, in_log_order, plan_parts, r
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogShape
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
+from rmqcore.spark.reading.split_start import walk_to
 from rmqcore.spark.splits.planning import SplitPlan
-from rmqcore.spark.splits.settle import settle
-from rmqcore.spark.splits.split_scan import SplitScan
-from rmqcore.spark.splits.split_start import record_starts, walk_to
+from rmqcore.spark.splits.written import record_starts
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.vocabulary.units import PAGE
 

@@ -26,11 +26,11 @@ from support.stores.untold_store import FILE_SIZE as SMALL_FILE
 from rmqcore.errors import SplitError
 from rmqcore.spark.jobs import audit as audit_job
 from rmqcore.spark.jobs import export as export_job
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_start import NO_BOUNDARY, UNREAD, ask_boundary
 from rmqcore.spark.splits.planning import SplitPlan
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport, check_chain, fits_together
-from rmqcore.spark.splits.split_start import NO_BOUNDARY, UNREAD, ask_boundary
 from rmqcore.vocabulary.units import PAGE
 
 SIZE = 1 << 20

@@ -29,9 +29,9 @@ from support.stores.store_maker import MadeStore, make_store, sample_records
 
 from rmqcore.errors import SplitError
 from rmqcore.offline.log.log_files import LogShape
+from rmqcore.spark.reading.split_start import ask_boundary
 from rmqcore.spark.splits.sizing import SplitMode
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_start import ask_boundary
 from rmqcore.spark.storage.locations import find_stores
 
 PARTS = (1, 2, 7, 50, 300)

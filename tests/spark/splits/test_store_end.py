@@ -39,10 +39,10 @@ import rmqcore
 from rmqcore.errors import DataLossError, SplitError
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogShape
-from rmqcore.spark.splits import store_end
+from rmqcore.spark.reading import store_end
+from rmqcore.spark.reading.store_end import find_end, pin_stores
 from rmqcore.spark.splits.planning import plan_store
 from rmqcore.spark.splits.sizing import Sizing
-from rmqcore.spark.splits.store_end import find_end, pin_stores
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_pin import StorePin, parse_pins, pins_text

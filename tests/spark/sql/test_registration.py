@@ -49,12 +49,20 @@ def session_that_knows_the_source(found_by: str, asked_for: str) -> Any:
     )
 
 
+@pytest.fixture
+def _without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Spark runs behind such a session, so no task can look at its workers."""
+    monkeypatch.setattr("rmqcore.spark.source.registration.check_workers", lambda spark: None)
+
+
+@pytest.mark.usefixtures("_without_workers")
 def test_a_source_that_is_there_is_not_registered_again() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rmqcore.spark.register(session_that_knows_the_source("python3", "python3"))
 
 
+@pytest.mark.usefixtures("_without_workers")
 def test_a_source_that_another_python_has_found_is_told() -> None:
     """Spark runs a source that it has found with the Python that found it, in the workers too, whatever they are to have."""
     with pytest.warns(

@@ -17,10 +17,10 @@ from rmqcore.offline.index.index_files import list_index_files
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.queues.queues import list_queues
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.splits.planning import plan_store
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.sizing import Sizing
-from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import StoreLocation, find_stores
 
 KIB = 1024

@@ -15,9 +15,9 @@ from rmqcore._native.scan.scan import ViewScan
 from rmqcore.errors import RemoteStorageError
 from rmqcore.offline.remote.filesystem import split_uri
 from rmqcore.offline.remote.filesystem_options import parse_options, redact
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.splits.planning import plan_store
-from rmqcore.spark.splits.settle import settle
-from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import NoStoreWarning, find_stores
 
 FSSPEC = {"filesystem": "fsspec"}

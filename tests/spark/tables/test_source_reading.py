@@ -36,7 +36,7 @@ from rmqcore.errors import (
 )
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.spark.options.source_options import SourceOptions
-from rmqcore.spark.rows.read_split import read_split
+from rmqcore.spark.reading.read_split import read_split
 from rmqcore.spark.rows.schema import arrow_schema, columns_of
 from rmqcore.spark.splits.planning import plan_store
 from rmqcore.spark.storage.locations import find_stores

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rmqcore._native.scan.scan import ViewScan
-from rmqcore.spark.splits.settle import settle
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.splits.sizing import Sizing
-from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.stream.cursor import StreamRules
 from rmqcore.spark.stream.follower import Offsets, Seals, StreamFollower

@@ -33,13 +33,16 @@ class AppendLog:
         self.log = log
         self.refused_at = -1
         self.refusal: str | None = None
+        self.refused_column: str | None = None
 
     def put_many(self, messages: list[Message]) -> Appended:
         codes, *columns, _, _, _ = self.log.appender.put_many(messages)
         return Appended([STATUSES[code].name for code in codes], *(c.tolist() for c in columns))
 
     def put_arrow(self, data: object) -> Appended:
-        codes, *columns, self.refused_at, self.refusal = put_arrow(self.log.appender, data)
+        codes, *columns, self.refused_at, self.refusal, self.refused_column, _ = put_arrow(
+            self.log.appender, data
+        )
         return Appended([STATUSES[code].name for code in codes], *(c.tolist() for c in columns))
 
     @property

@@ -12,12 +12,12 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.missing_log import LOG_MISSING
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
+from rmqcore.spark.reading.store_end import pin_stores
 from rmqcore.spark.splits.planning import SplitPlan, plan_store
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.sizing import Sizing, SplitMode
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_scan import SplitScan
-from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.storage.locations import find_stores
 
 COLUMNS = ["phy_offset", "msg_size", "body_crc", "store_timestamp_ms"]

@@ -54,7 +54,7 @@ def public_headers() -> list[str]:
 
 
 HEADERS = public_headers()
-KERNEL_HEADERS = [name for name in HEADERS if "/kernels/" in name]
+KERNEL_HEADERS = [name for name in HEADERS if "/_native/" in name]
 
 
 def tool(name: str) -> str:

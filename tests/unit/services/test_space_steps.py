@@ -148,7 +148,7 @@ def test_the_first_file_is_there_before_the_first_put(tmp_path: Path) -> None:
 
 def test_a_file_that_is_sealed_under_a_step_keeps_its_descriptor_for_it(tmp_path: Path) -> None:
     """A flush closes the descriptor of a full file. The number may be that of another file soon, which would get the blocks."""
-    from rmqcore._native.put.mapped_file import MappedFile
+    from rmqcore._native.files.mapped_file import MappedFile
 
     path = tmp_path / "file"
     path.write_bytes(b"")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Self
 
+from rmqcore._native.files.log_views import view_at
+from rmqcore._native.files.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.format.codec import DelayLevels, MessageView
-from rmqcore._native.put.log_views import view_at
-from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore.engine.log.commitlog import CommitLog
 
 MOST_FILES = 8

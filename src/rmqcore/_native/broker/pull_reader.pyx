@@ -1,6 +1,6 @@
 """Pulls from the bytes of a connection: their fields, without the objects of a command.
 
-What is read here, and what is left to Python, is said in kernels/broker/pull.h.
+What is read here, and what is left to Python, is said in broker/pull.h.
 """
 
 cimport cython

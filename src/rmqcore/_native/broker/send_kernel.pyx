@@ -1,6 +1,6 @@
 """SendKernel: plain sends of one read of a connection, from its bytes into the log and from there to the bytes of the answers.
 
-What is plain is said in kernels/broker/send.h. Everything else is the business of `rmqcore.broker`.
+What is plain is said in broker/send.h. Everything else is the business of `rmqcore.broker`.
 """
 
 cimport cython

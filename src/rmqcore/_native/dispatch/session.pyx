@@ -1,6 +1,6 @@
 """A session of dispatch: records go from the log to queues and index without the GIL, as long as all that comes is plain.
 
-What is plain is said in kernels/dispatch/session.h. Everything else is the business of `rmqcore.engine.dispatch`.
+What is plain is said in dispatch/session.h. Everything else is the business of `rmqcore.engine.dispatch`.
 """
 
 cimport cython

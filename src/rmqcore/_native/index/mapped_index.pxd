@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from rmqcore._native.put.mapped_file cimport MappedFile
+from rmqcore._native.files.mapped_file cimport MappedFile
 
 cdef extern from "index/mapped_index.h" nogil:
     ctypedef struct rmq_index_header:

@@ -15,7 +15,7 @@ from rmqcore._native.kernels cimport (
     rmq_shared_batch_of,
 )
 from rmqcore._native.format.lost_pages cimport all_lost, raise_if_lost
-from rmqcore._native.put.mapped_file cimport MappedFile
+from rmqcore._native.files.mapped_file cimport MappedFile
 
 from rmqcore._native.index.index_reader import IndexHeader
 
@@ -64,7 +64,7 @@ cdef extern from *:
     """
     const char *rmq_ascii_of(str text, Py_ssize_t *size) noexcept
 
-cdef extern from "put/mapping.h" nogil:
+cdef extern from "files/mapping.h" nogil:
     void rmq_read_at_random(uint8_t *base, size_t size) noexcept
 
 PUT_DONE = int(RMQ_PUT_DONE)

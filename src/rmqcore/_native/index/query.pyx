@@ -5,8 +5,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from rmqcore._native.format.codec cimport DelayLevels, MessageView
 from rmqcore._native.put.appender cimport Appender
-from rmqcore._native.put.log_views cimport view_of
-from rmqcore._native.put.mapped_file cimport MappedFiles
+from rmqcore._native.files.log_views cimport view_of
+from rmqcore._native.files.mapped_file cimport MappedFiles
 from rmqcore._native.index.mapped_index cimport IndexFiles, IndexHits, drop_hits
 from rmqcore._native.format.sealed cimport seal
 

@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from rmqcore._native.kernels cimport rmq_fill, rmq_log, rmq_put
-from rmqcore._native.put.mapped_file cimport MappedFile
+from rmqcore._native.files.mapped_file cimport MappedFile
 from rmqcore._native.put.put_chunk cimport PutChunk
 from rmqcore._native.put.put_result cimport PutResult
 from rmqcore._native.threads.mutex cimport Calls

@@ -13,7 +13,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.light_counters cimport count_light, expect_light
-from rmqcore._native.put.mapped_file cimport MappedFile
+from rmqcore._native.files.mapped_file cimport MappedFile
 from rmqcore._native.put.message cimport Message, check_body, no_message
 from rmqcore._native.put.message_fill cimport PROPS_ROOM, check, fill
 from rmqcore._native.put.put_chunk cimport CHUNK, CHUNK_PROPS, PutChunk, batch_chunk, check_batch, check_types, new_chunk

@@ -3,7 +3,7 @@
 from libc.stdint cimport int8_t, int64_t
 
 from rmqcore._native.put.appender cimport TAKEN, Appender
-from rmqcore._native.put.arrow_rows cimport ArrowRows, describe_refusal, rows_of
+from rmqcore._native.put.arrow_rows cimport ArrowRows, describe_refusal, refused_column, refused_reason, rows_of
 from rmqcore._native.kernels cimport (
     RMQ_A_STOPPED, RMQ_PUT_BATCH_TOPIC, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, RMQ_PUT_SERVICE_NOT_AVAILABLE,
     rmq_log, rmq_put,
@@ -14,14 +14,17 @@ import numpy as np
 
 
 cdef tuple put_rows(Appender appender, ArrowRows rows, list parts):
-    """Append all batches, or as many as the store takes; return the number of the first row that makes no message, and why."""
+    """Append all batches, or as many as the store takes; return the number of the first row that makes no message, and why.
+
+    The last two values are the row's column and what is wrong there, if it is one column.
+    """
     cdef rmq_put *puts = rows.puts
     cdef rmq_log *log = appender.log
     cdef int64_t at, n, i
     cdef size_t settled
     cdef int code = 0
     cdef int64_t refused_at = -1
-    cdef str refusal = None
+    cdef str refusal = None, column = None, reason = None
     cdef int8_t[::1] code_of
     cdef int64_t[::1] phy_offset_of, queue_offset_of, timestamp_of
     while rows.next_batch():
@@ -52,13 +55,15 @@ cdef tuple put_rows(Appender appender, ArrowRows rows, list parts):
             if rows.scratch.state.refusal.code != 0 and refused_at < 0 and 0 <= i < n:
                 limit = f"the store does not take: {put_reason(log, &puts[i])}"
                 refused_at = rows.before + rows.scratch.state.refusal.row
-                refusal = describe_refusal(&rows.scratch.state.refusal, refused_at, limit)
+                column = refused_column(&rows.scratch.state.refusal)
+                reason = refused_reason(&rows.scratch.state.refusal, limit)
+                refusal = describe_refusal(refused_at, column, reason)
             at += settled
         if at < rows.batch.rows:
             if code == RMQ_A_STOPPED:
                 codes[at:] = RMQ_PUT_SERVICE_NOT_AVAILABLE
             break
-    return refused_at, refusal
+    return refused_at, refusal, column, reason
 
 
 def put_arrow(Appender appender not None, data):
@@ -68,8 +73,9 @@ def put_arrow(Appender appender not None, data):
     -------
     tuple
         Arrays of int8 status codes, int64 phy offsets and queue offsets (-1: not stored), and int64 store timestamps, as of
-        `Appender.put_many`; the number of the first row that makes no message, -1 when all rows do, and what is wrong with it.
-        When the store can take no more, batches of the stream that were not asked for have no rows here.
+        `Appender.put_many`; the number of the first row that makes no message, -1 when all rows do, and what is wrong with it;
+        the column of that row that is invalid, and the reason, None for a row that breaks a limit as a whole. When the store
+        can take no more, batches of the stream that were not asked for have no rows here.
 
     Raises
     ------
@@ -85,9 +91,9 @@ def put_arrow(Appender appender not None, data):
     if appender.puts != TAKEN:
         appender.refusal().raise_for_status()
     rows = rows_of("put_arrow", data, appender.append_prop_crc)
-    refused_at, refusal = put_rows(appender, rows, parts)
+    refused = put_rows(appender, rows, parts)
     rows.end()
     if len(parts) == 1:
-        return *parts[0], refused_at, refusal
+        return *parts[0], *refused
     empty = unstored_rows(0, 0)
-    return *[np.concatenate(column) for column in zip(empty, *parts)], refused_at, refusal
+    return *[np.concatenate(column) for column in zip(empty, *parts)], *refused

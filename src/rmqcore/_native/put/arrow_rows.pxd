@@ -96,4 +96,9 @@ cdef class ArrowRows:
 
 
 cdef ArrowRows rows_of(str call, object data, bint append_prop_crc)
-cdef str describe_refusal(const rmq_import_fault *fault, int64_t row, str limit)
+# The column of a row that makes no message; None where the row as a whole breaks a limit.
+cdef str refused_column(const rmq_import_fault *fault)
+# What is wrong there; `limit` says which limit a whole row breaks.
+cdef str refused_reason(const rmq_import_fault *fault, str limit)
+# Both with the row's number, for people.
+cdef str describe_refusal(int64_t row, str column, str reason)

@@ -216,9 +216,13 @@ cdef str describe_fault(const rmq_import_fault *fault, int64_t row, str call):
     return f"{call}: {where}, row {row}: an offset that leaves the data: the producer is broken"
 
 
-cdef str describe_refusal(const rmq_import_fault *fault, int64_t row, str limit):
+cdef str refused_column(const rmq_import_fault *fault):
+    return None if fault.column < 0 else NAMES[fault.column]
+
+
+cdef str refused_reason(const rmq_import_fault *fault, str limit):
     sample = (<bytes> fault.sample[:fault.sample_len]).decode("utf-8", "replace")
-    reason = {
+    return {
         RMQ_IMP_R_NULL: "null",
         RMQ_IMP_R_RANGE: f"{fault.found} has no room in its field",
         RMQ_IMP_R_UTF8: f"{sample!r} is not UTF-8",
@@ -228,7 +232,10 @@ cdef str describe_refusal(const rmq_import_fault *fault, int64_t row, str limit)
         RMQ_IMP_R_HOST: f"host {sample!r}: expected 'ip:port' or '[v6]:port'",
         RMQ_IMP_R_LIMIT: f"a message of topic {sample!r} that {limit}",
     }[fault.code]
-    return f"row {row}: {reason}" if fault.column < 0 else f"row {row}, column {NAMES[fault.column]!r}: {reason}"
+
+
+cdef str describe_refusal(int64_t row, str column, str reason):
+    return f"row {row}: {reason}" if column is None else f"row {row}, column {column!r}: {reason}"
 
 
 # ---- rows -------------------------------------------------------------------------------------------

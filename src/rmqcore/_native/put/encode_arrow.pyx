@@ -4,7 +4,9 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from rmqcore._native.kernels cimport *
-from rmqcore._native.put.arrow_rows cimport ArrowRows, describe_refusal, rows_of
+from rmqcore._native.put.arrow_rows cimport (
+    ArrowRows, describe_refusal, refused_column, refused_reason, rmq_import_fault, rows_of,
+)
 from rmqcore._native.put.encode cimport Places, no_room, place_next
 from rmqcore._native.put.growing cimport (
     rmq_growing, rmq_growing_begin, rmq_growing_drop, rmq_growing_end, rmq_growing_room,
@@ -76,4 +78,6 @@ cdef int write_rows(ArrowRows rows, Places *places, rmq_queue_offsets *queues, r
 cdef object refused_row(ArrowRows rows, const rmq_put *put, int64_t row):
     cdef int64_t code = rmq_record_encoded_size(&put.msg)
     limit = str(no_room(&put.msg, code)) if code < 0 else None
-    return ValueError(describe_refusal(&rows.scratch.state.refusal, rows.before + row, f"makes no record: {limit}"))
+    cdef const rmq_import_fault *fault = &rows.scratch.state.refusal
+    reason = refused_reason(fault, f"makes no record: {limit}")
+    return ValueError(describe_refusal(rows.before + row, refused_column(fault), reason))

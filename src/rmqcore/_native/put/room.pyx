@@ -6,7 +6,7 @@ cimport cython
 
 from rmqcore._native.kernels cimport rmq_fill_file, rmq_fill_up_to, rmq_log_room_end, rmq_log_unlock
 from rmqcore._native.put.appender cimport Appender
-from rmqcore._native.put.mapped_file cimport MappedFile, raise_for
+from rmqcore._native.files.mapped_file cimport MappedFile, raise_for
 
 
 def room_end(Appender appender not None, MappedFile file not None):

@@ -9,7 +9,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 from rmqcore._native.format.codec cimport DelayLevels, MessageView, bytes_at, new_view, unless_lost
 from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
-from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
+from rmqcore._native.files.mapped_file cimport MappedFile, MappedFiles
 from rmqcore._native.queues.consume_queue cimport ConsumeQueue
 from rmqcore._native.queues.get_limits cimport GetLimits, bytes_of_get, clipped, is_enough, limits_of, messages_of_get
 from rmqcore._native.queues.tag_filter cimport TagFilter, holds_code

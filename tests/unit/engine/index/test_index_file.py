@@ -24,10 +24,10 @@ from support.stores.index_batches import (
     make_record,
 )
 
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.format.layout import index_file_size
 from rmqcore._native.index.index_reader import IndexHeader
 from rmqcore._native.index.mapped_index import MappedIndexFile
-from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.disk.paths import is_index_file_name
 from rmqcore.engine.index.index_file import (
     LEAST_BLOCKS,

@@ -18,8 +18,8 @@ from support.oracle import records as oracle
 from support.oracle.strategies import Sample, samples
 
 from rmqcore import Message
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.put.appender import Appender
-from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.put.message_fill import encoded_size
 from rmqcore._native.put.put_result import STATUSES
 from rmqcore.disk.paths import file_name

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqcore import Message, MessageStoreConfig
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.errors import StoreFormatError

@@ -17,7 +17,7 @@ from support.faults.interrupt_points import Injector, Interrupted, TimedOut
 from support.faults.interrupt_scenes import no_hang
 
 from rmqcore import Message, MessageStoreConfig
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.log import log_space
 from rmqcore.engine.log.commitlog import CommitLog

@@ -383,6 +383,7 @@ def test_what_makes_no_message_is_told(
     answer = log.put_arrow(pa.table({"topic": ["t"], "body": [b""], column: values}))
     assert answer.statuses == ["MESSAGE_ILLEGAL"]
     assert log.refusal == refusal
+    assert log.refused_column == (None if column == "queue_id" else column)
     assert log.data == b""
 
 
@@ -519,6 +520,7 @@ def test_a_store_answers_what_its_rows_became(tmp_path: Path) -> None:
         ]
         assert (result.count, len(result)) == (2, 3)
         assert (result.refused_at, result.refusal) == (1, "row 1, column 'body': null")
+        assert (result.refused_column, result.column_reason) == ("body", "null")
         with pytest.raises(PutFailedError, match="MESSAGE_ILLEGAL") as caught:
             result.raise_for_status()
         assert caught.value.reason == "row 1, column 'body': null"

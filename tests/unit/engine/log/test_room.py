@@ -11,8 +11,8 @@ from typing import Never
 import pytest
 
 from rmqcore import Message, codec
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.put.appender import Appender
-from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.put.room import fill, room_end
 from rmqcore.errors import LostPagesError
 

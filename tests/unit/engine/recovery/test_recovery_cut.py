@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.engine.recovery import cut as recovery_cut

@@ -14,7 +14,7 @@ from support.doses import examples
 from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk import log_window

@@ -9,7 +9,7 @@ import pytest
 from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.engine.recovery.start_file import Start, choose_start, read_first_record

@@ -17,8 +17,8 @@ import pytest
 
 import rmqcore
 from rmqcore import Message, MessageStore
-from rmqcore._native.format.message_text import csv_line, json_line
-from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.files.mapped_file import MappedFile
+from rmqcore._native.text.message_text import csv_line, json_line
 from rmqcore._native.threads.bell import Bell
 from rmqcore.errors import LostPagesError, StoreFailedError, StoreFormatError
 

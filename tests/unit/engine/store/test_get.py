@@ -15,8 +15,8 @@ from support.stores.golden_stores import CLEAN, config_of, manifest_of
 from support.stores.index_batches import lay_out
 from support.stores.queue_batches import open_queues, put_records, record
 
+from rmqcore._native.files.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.format.codec import DelayLevels
-from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.get import GetResult, get_messages
 from rmqcore._native.queues.get_limits import GetLimits

@@ -15,8 +15,8 @@ from support.oracle.queue import ENTRY, Queue
 from support.stores.index_batches import quick_folder
 from support.stores.queue_batches import open_queues
 
+from rmqcore._native.files.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.format.codec import DelayLevels
-from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.get import (
     GetResult,

@@ -26,8 +26,9 @@ from rmqcore.offline.log.log_files import LogShape, list_log_files
 from rmqcore.offline.log.walk import LogWalk
 from rmqcore.offline.log.watched_scan import WatchedScan
 from rmqcore.offline.log.window import SearchWindow
-from rmqcore.spark.splits import split_start
-from rmqcore.spark.splits.split_start import record_starts, walk_to
+from rmqcore.spark.reading.split_start import walk_to
+from rmqcore.spark.splits import written
+from rmqcore.spark.splits.written import record_starts
 
 MULTI = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x013\x02"
 
@@ -111,13 +112,13 @@ def test_exact_cuts_look_at_each_damage_once(
     )
     files = list_log_files(StorePaths(tmp_path))
     looks = [0]
-    is_skipped = split_start.is_skipped
+    is_skipped = written.is_skipped
 
     def counted(one: DamageRange) -> bool:
         looks[0] += 1
         return is_skipped(one)
 
-    monkeypatch.setattr(split_start, "is_skipped", counted)
+    monkeypatch.setattr(written, "is_skipped", counted)
     starts = record_starts(files[0], LogShape.of(files), 5)
     assert starts
     assert all(start > len(data) for start in starts)

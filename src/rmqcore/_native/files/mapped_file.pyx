@@ -16,7 +16,7 @@ import os
 
 from rmqcore.errors import LostPagesError, StoreFormatError
 
-cdef extern from "put/mapping.h" nogil:
+cdef extern from "files/mapping.h" nogil:
     int rmq_map_file(const char *path, size_t size, int writable, uint8_t **base, int *fd, int64_t *found) noexcept
     void rmq_unmap(uint8_t *base, size_t size) noexcept
     void rmq_close(int fd) noexcept

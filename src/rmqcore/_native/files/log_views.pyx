@@ -7,7 +7,7 @@ from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport (
     RMQ_REC_MIN_SIZE_V1, rmq_rec_phy_offset, rmq_rec_store_timestamp, rmq_record, rmq_record_parse,
 )
-from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
+from rmqcore._native.files.mapped_file cimport MappedFile, MappedFiles
 
 cdef extern from "format/be.h" nogil:
     int32_t rmq_load_i32(const uint8_t *p) noexcept

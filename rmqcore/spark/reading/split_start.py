@@ -1,25 +1,20 @@
-"""Where splits of a file may begin: the first record at or after an offset, and exact cuts by a walk on the planner."""
+"""Where a split of a file begins: the first record at or after an offset."""
 
 from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
 
-import numpy as np
-
 from rmqcore._native.scan import places
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
-from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.offline.log.walk import LogWalk
+from rmqcore.spark.splits.split import last_boundary
+from rmqcore.spark.splits.written import is_skipped
 
 BEHIND = 64 * 1024
 """Bytes read behind a boundary at first: nearly every record that lies across it ends in them."""
-
-TAIL_RECORDS = 16
-"""Boundaries are not told within so many largest records of a file's end: the BLANK there can be longer than the largest record
-(a batch that does not fit leaves its whole stored size, 11 times the size at which it was accepted), and what lies under it
-may be records of an earlier life of the file, sound and in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +84,14 @@ def find_split_start(
     return walk_to(file, shape, boundary)
 
 
-def last_boundary(file: LogFile, shape: LogShape, max_record_size: int) -> int:
-    """The offset behind which `ask_boundary` does not tell: stale records may lie there (anywhere in the tail file)."""
-    if file.file_from_offset >= shape.tail_from:
-        return file.file_from_offset
-    return file.end_offset - TAIL_RECORDS * max_record_size
-
-
 def ask_boundary(
     file: LogFile, shape: LogShape, boundary: int, max_record_size: int
 ) -> BoundaryAnswer:
     """Ask the bytes around a boundary for the first record at or after it, by the rule of strict unanimity.
 
-    ``src/rmqcore/_native/kernels/scan/split.h`` has the rule and its proof. The answer is wrong only where a record is longer
+    ``src/rmqcore/_native/scan/split.h`` has the rule and its proof. The answer is wrong only where a record is longer
     than `max_record_size`, or a header just before the boundary is damaged, and a body there holds forged records; the task of
-    the split before finds that out (`rmqcore.spark.splits.split_scan.SplitScan`).
+    the split before finds that out (`rmqcore.spark.reading.split_scan.SplitScan`).
 
     Parameters
     ----------
@@ -193,38 +181,3 @@ def check_reaches(file: LogFile, phy_offset: int) -> None:
 def ends_resynced(damage: list[DamageRange], end_phy_offset: int) -> bool:
     """Return True if the record at the end of a walk was found by search, behind damage."""
     return any(one.end_phy_offset == end_phy_offset and is_skipped(one) for one in damage)
-
-
-def is_skipped(one: DamageRange) -> bool:
-    """Return True if a walk continued by search behind a range; behind bad sectors it does not."""
-    return one.kind not in {"crc", "unreadable"}
-
-
-def record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
-    """CommitLog offsets of records that cut a file into at most `count` about equal parts; holds one batch at a time.
-
-    A record behind damage is left out: a split that began with it would not know that it was found by search.
-    """
-    damage: list[DamageRange] = []
-    walk = LogWalk([file], ColumnScan(["phy_offset"]), damage, shape=shape)
-    found: list[int] = []
-    number = 1
-    for batch in walk.run():
-        assert not isinstance(batch, Blank)
-        starts = np.asarray(batch.buffer("phy_offset")).view(np.int64)
-        behind = {one.end_phy_offset for one in damage if is_skipped(one)}
-        while number < count:
-            at = int(np.searchsorted(starts, file.file_from_offset + number * file.size // count))
-            while at < len(starts) and int(starts[at]) in behind:
-                at += 1
-            if at == len(starts):
-                break
-            found.append(int(starts[at]))
-            number += 1
-            while (
-                number < count and file.file_from_offset + number * file.size // count <= found[-1]
-            ):
-                number += 1
-        if len(starts):  # what lies before the last record is no matter for the next batch
-            damage[:] = [one for one in damage if one.end_phy_offset > starts[-1]]
-    return found

@@ -1,4 +1,4 @@
-#include "format/text_out.h"
+#include "text/text_out.h"
 #include "format/be.h"
 #include "format/utf8.h"
 #include <stdlib.h>

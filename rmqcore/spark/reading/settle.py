@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rmqcore.spark.splits.split import Split, boundaries
-from rmqcore.spark.splits.split_start import (
+from rmqcore.spark.reading.split_start import (
     SplitStart,
     ask_boundary,
     check_reaches,
     find_split_start,
-    last_boundary,
     walk_to,
 )
+from rmqcore.spark.splits.split import Split, boundaries, last_boundary
 
 
 @dataclass(frozen=True, slots=True)

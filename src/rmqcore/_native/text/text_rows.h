@@ -5,7 +5,7 @@
 
 #include "format/record.h"
 #include "format/text.h"
-#include "format/text_out.h"
+#include "text/text_out.h"
 
 /* How a row is written. Safe: no text begins as a formula of a spreadsheet does (text_out.h). */
 typedef enum rmq_row_kind { RMQ_ROW_JSON, RMQ_ROW_CSV, RMQ_ROW_CSV_SAFE } rmq_row_kind;

@@ -9,10 +9,10 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.spark.options.source_options import SourceOptions
-from rmqcore.spark.rows.arrow_rows import ArrowRows
-from rmqcore.spark.rows.bodies import PlainBodies
+from rmqcore.spark.reading.arrow_rows import ArrowRows
+from rmqcore.spark.reading.bodies import PlainBodies
+from rmqcore.spark.reading.row_choice import RowChoice
 from rmqcore.spark.rows.columns import Column
-from rmqcore.spark.rows.row_choice import RowChoice
 
 
 class RowSink:

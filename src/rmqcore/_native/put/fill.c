@@ -1,5 +1,5 @@
 #include "put/fill.h"
-#include "put/mapping.h"
+#include "files/mapping.h"
 #include <time.h>
 
 int rmq_fill_init(rmq_fill *fill) {

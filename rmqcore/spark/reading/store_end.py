@@ -1,7 +1,7 @@
 """Where the log of a store ends now, found from the bytes around its end: what a walk over all of its newest file would say.
 
 The file in which the log ends is asked at a few places for a record to begin with, by the rule that tells where splits begin
-(``src/rmqcore/_native/kernels/scan/split.h``). The walk goes from the last of them to the file's end. It passes all damage that a
+(``src/rmqcore/_native/scan/split.h``). The walk goes from the last of them to the file's end. It passes all damage that a
 sound record follows, as every walk does, so it ends where the walk over the whole file ends, if that meets the record at all. The
 task that reads the file finds out: it comes to the end that was found here, or says that this part of the log is missing.
 """
@@ -22,9 +22,10 @@ from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.missing_log import closed_at
-from rmqcore.spark.splits.known_ends import KnownEnd, KnownEnds, file_status
+from rmqcore.spark.reading.known_ends import KnownEnd, KnownEnds, file_status
+from rmqcore.spark.reading.split_start import ask_boundary
 from rmqcore.spark.splits.sizing import Sizing
-from rmqcore.spark.splits.split_start import ask_boundary, last_boundary
+from rmqcore.spark.splits.split import last_boundary
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_pin import FileEnd, StorePin
 

@@ -8,8 +8,10 @@ from typing import Generic, TypeVar
 from rmqcore.errors import DataLossError, SplitError
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, LogWalk, Sink, damage_of
-from rmqcore.spark.splits.settle import SettledSplit
-from rmqcore.spark.splits.split_start import SplitStart, ends_resynced, is_skipped
+from rmqcore.spark.reading.settle import SettledSplit
+from rmqcore.spark.reading.split_start import SplitStart, ends_resynced
+from rmqcore.spark.splits.split_report import SplitReport
+from rmqcore.spark.splits.written import is_skipped
 
 Rows = TypeVar("Rows")
 
@@ -73,6 +75,18 @@ class SplitScan(Generic[Rows]):
         yield from self._walk(found)
         if self.settled.is_cut and end is not None:
             self.damage += self._missing(min(end, self.end_phy_offset), split.farthest_end)
+
+    def report(self, records: int, record_bytes: int) -> SplitReport:
+        """Return the report of this scan, which was run to its end, with what the caller counted."""
+        return SplitReport(
+            self.start_phy_offset,
+            self.end_phy_offset,
+            records,
+            record_bytes,
+            tuple(self.damage),
+            self.settled.end,
+            self.settled.is_skipped,
+        )
 
     def _walk(self, found: SplitStart) -> Iterator[Rows]:
         split, end = self.split, self.settled.end

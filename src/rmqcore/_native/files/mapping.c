@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #endif
 
-#include "put/mapping.h"
+#include "files/mapping.h"
 
 #include <errno.h>
 #include <fcntl.h>

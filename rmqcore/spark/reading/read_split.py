@@ -12,14 +12,14 @@ from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.missing_log import LOG_MISSING
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.output.damage_folder import note_damage
-from rmqcore.spark.rows.arrow_rows import ArrowRows
+from rmqcore.spark.reading.arrow_rows import ArrowRows
+from rmqcore.spark.reading.row_sink import RowSink
+from rmqcore.spark.reading.settle import settle
+from rmqcore.spark.reading.split_scan import SplitScan
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of
-from rmqcore.spark.rows.row_sink import RowSink
-from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
-from rmqcore.spark.splits.split_scan import SplitScan
 
 LOSSES = ("missing_file", LOG_MISSING)
 """Kinds of damage that the option failOnDataLoss is about."""
@@ -82,7 +82,7 @@ def read_split(
         met = (found for found in scan.damage if wanted.overlaps(found))
         note_damage(options.damage_folder, split.broker, met)
     if reports is not None:
-        reports.append(SplitReport.of(scan, records, record_bytes))
+        reports.append(scan.report(records, record_bytes))
 
 
 def _note_damage(

@@ -13,14 +13,10 @@ import numpy as np
 
 from rmqcore._native.scan.batch import Batch
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.spark.rows.bodies import PlainBodies
-from rmqcore.spark.rows.columns import Column
-from rmqcore.spark.rows.row_choice import Mask
+from rmqcore.spark.reading.bodies import PlainBodies
+from rmqcore.spark.reading.row_choice import Mask
+from rmqcore.spark.rows.columns import MAX_MS, Column
 from rmqcore.spark.rows.schema import arrow_schema
-from rmqcore.vocabulary.units import LONG_MAX
-
-MAX_MS = LONG_MAX // 1000
-"""The latest time in milliseconds that Spark's microseconds can hold."""
 
 
 class ArrowRows:

@@ -14,8 +14,8 @@ from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.reading.row_sink import RowSink
 from rmqcore.spark.rows.columns import Column
-from rmqcore.spark.rows.row_sink import RowSink
 from rmqcore.spark.storage.locations import StoreLocation
 
 

@@ -1,5 +1,5 @@
+from rmqcore._native.files.mapped_file import MappedFiles
 from rmqcore._native.format.codec import DelayLevels, MessageView
-from rmqcore._native.put.mapped_file import MappedFiles
 
 def view_at(
     files: MappedFiles, phy_offset: int, end_offset: int, levels: DelayLevels

@@ -1,4 +1,4 @@
-#include "format/text_rows.h"
+#include "text/text_rows.h"
 #include "format/utf8.h"
 #include <string.h>
 

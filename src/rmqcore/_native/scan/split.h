@@ -17,7 +17,7 @@
  * 3. There is no q. The walk jumps the window: over a record longer than L, or over a length of a damaged record as in 2.
  * Only the ends of 2 and 3 escape: a header that is damaged just so, or L too small, and sound forged records in the body
  * behind it. No window can tell those; the task that reads the bytes before the boundary compares its end with E
- * (rmqcore/spark/splits/split_scan.py). No probability is in any of this: a body may be anything a producer can think of.
+ * (rmqcore/spark/reading/split_scan.py). No probability is in any of this: a body may be anything a producer can think of.
  *
  * In a DLedger log (scan/dledger.h) the walk visits the head before each record too, and E may be a head. A candidate then ends
  * at a sound head, behind which the next candidate or E lies; what is no sound head there is odd, so 1 holds. A head in the window

@@ -1,0 +1,4 @@
+"""Messages as lines of text: JSON and CSV.
+
+Imports `_native.format`.
+"""
