@@ -28,6 +28,7 @@ from rmqcore.offline.log.long_record import LongRecords, without_body
 from rmqcore.offline.log.window import SearchWindow
 from rmqcore.offline.queues.batch_queue import AT_ONCE, UNIT_SIZE, BatchFile, sound_entries
 from rmqcore.offline.queues.compacted_queue import CompactedQueue, each_compacted_queue
+from rmqcore.vocabulary.units import INT_MAX
 
 CHECKPOINT = "compaction/position-checkpoint"
 MOST_BAD = 10_000
@@ -51,6 +52,7 @@ class _File(NamedTuple):
 def check_compaction_files(paths: StorePaths, findings: Findings) -> None:
     """Check names and sizes of the files of all compacted queues; only directories are listed, and one small file is read."""
     logs: list[_File] = []
+    all_entries: list[_File] = []
     for _ in _queue_folders(paths.compaction_entries, COMPACTED_ENTRIES, findings):
         pass  # each link in it is a finding
     for folder, path in _queue_folders(paths.compaction_log, COMPACTED, findings):
@@ -70,16 +72,10 @@ def check_compaction_files(paths: StorePaths, findings: Findings) -> None:
             for name in sorted(here.keys() - there.keys()):
                 why = f"{here[name].path} has no other half; RocketMQ refuses to start"
                 _note_missing(f"{place}/{name}", why, findings)
-        for file in of_entries.values():
-            if file.size % UNIT_SIZE:
-                _note_size(file, f"a multiple of {UNIT_SIZE}", findings)
         logs += list(of_log.values())[: max(0, MOST_FILES - len(logs))]
-    sizes = Counter(file.size for file in logs)
-    if len(sizes) > 1:
-        usual = max(sizes, key=lambda size: (sizes[size], size))
-        for file in logs:
-            if file.size != usual:
-                _note_size(file, usual, findings)
+        all_entries += list(of_entries.values())[: max(0, MOST_FILES - len(all_entries))]
+    _check_sizes(logs, 1, findings)
+    _check_sizes(all_entries, UNIT_SIZE, findings)
     problem = what_is_wrong(paths, CHECKPOINT)
     if problem is not None:
         findings.add(
@@ -91,6 +87,17 @@ def check_compaction_files(paths: StorePaths, findings: Findings) -> None:
             expected="a JSON object",
             found=problem,
         )
+
+
+def _check_sizes(files: list[_File], unit: int, findings: Findings) -> None:
+    """Compare sizes: each file should have the one that most have."""
+    sizes = Counter(file.size for file in files)
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    for file in files:
+        if file.size > INT_MAX or file.size % unit:
+            _note_size(file, f"at most {INT_MAX}, a multiple of {unit}", findings)
+        elif file.size != usual:
+            _note_size(file, usual, findings)
 
 
 def _queue_folders(root: Path, path: str, findings: Findings) -> Iterator[tuple[Path, str]]:

@@ -28,6 +28,7 @@ from rmqcore.disk.store_kinds import COMPACTED, COMPACTED_ENTRIES
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.batch_queue import AT_ONCE, BatchFile, BatchQueue, sound_entries
+from rmqcore.vocabulary.units import INT_MAX
 
 
 class SparseQueue(BatchQueue):
@@ -44,7 +45,11 @@ class SparseQueue(BatchQueue):
     def refresh(self) -> None:
         """List the directory again; a file's entries end with its last sound one."""
         super().refresh()
-        self.batch_files = [replace(file, count=_sound_count(file)) for file in self.batch_files]
+        found = zip(self.batch_files, self.first_bases, strict=True)
+        # RocketMQ maps no file of more bytes than an int holds.
+        kept = [(file, base) for file, base in found if file.size <= INT_MAX]
+        self.batch_files = [replace(file, count=_sound_count(file)) for file, _ in kept]
+        self.first_bases = [base for _, base in kept]
         self.last_offsets = [
             int(file.read(file.count - 1, 1)["base_offset"][0]) for file in self.batch_files
         ]

@@ -288,6 +288,15 @@ def change(root: Path, number: int, **fields: int) -> None:
     entries.write_bytes(data)
 
 
+def sparse_entries(root: Path) -> None:
+    """A file that says to have 24 billion entries must not be read through."""
+    _, entries = list(parts(root))[-1]
+    with entries.open("r+b") as file:
+        file.truncate(1 << 40)
+        file.seek((1 << 40) - 46)
+        file.write(ENTRY.pack(0, 100, 0, 0, 5, 1, -1, 0))
+
+
 Harm = Callable[[Path], None]
 HARMS: dict[Harm, str] = {
     cut_entries: "compaction_file",
@@ -309,6 +318,7 @@ HARMS: dict[Harm, str] = {
     linked_folder: "file_kind",
     linked_root: "file_kind",
     lost_entry: "compaction_entry",
+    sparse_entries: "compaction_file",
 }
 
 
