@@ -58,13 +58,15 @@ def check_compaction_files(paths: StorePaths, findings: Findings) -> None:
     for folder, path in _queue_folders(paths.compaction_log, COMPACTED, findings):
         entries = paths.compaction_entries / folder.parent.name / folder.name
         entries_path = f"{COMPACTED_ENTRIES}/{folder.parent.name}/{folder.name}"
-        of_log = _files(folder, path, findings)
         if any(one.is_symlink() for one in (entries.parent.parent, entries.parent, entries)):
             continue  # a finding of their own
         if not entries.is_dir():
             _note_missing(entries_path, f"RocketMQ does not read {path} without it", findings)
             continue
-        of_entries = _files(entries, entries_path, findings)
+        of_log, of_entries = _files(folder, path, findings), _files(entries, entries_path, findings)
+        if of_log.keys() != of_entries.keys():  # a broker may be making a file, or replacing some
+            quiet = Findings(0)
+            of_log, of_entries = _files(folder, path, quiet), _files(entries, entries_path, quiet)
         for here, there, place in (
             (of_log, of_entries, entries_path),
             (of_entries, of_log, path),
@@ -168,6 +170,8 @@ def check_compacted_entries(paths: StorePaths, findings: Findings) -> int:
         check = _QueueCheck(queue, findings)
         try:
             check.run()
+        except FileNotFoundError:
+            continue  # a compaction replaced the queue's files
         except OSError as error:
             if not is_unreadable(error):
                 raise
@@ -245,7 +249,11 @@ class _QueueCheck:
         if self._next_place >= log.end_offset:
             return
         found = records.look(self._next_place)
-        if found.code > 0 or found.code == places.BODYCRC:
+        if found.code <= 0 and found.code != places.BODYCRC:
+            return
+        if (
+            self._last_offset_now(log.path.name) < self._next_offset
+        ):  # else a broker has appended since
             self._findings.add(
                 "compaction_entry",
                 WARNING,
@@ -255,6 +263,13 @@ class _QueueCheck:
                 expected="an entry for each record",
                 found="missing",
             )
+
+    def _last_offset_now(self, name: str) -> int:
+        """Queue offset of the last entry that a file has by now; -1 without one."""
+        entries = self._queue.entries
+        entries.refresh()
+        now = zip(entries.batch_files, entries.last_offsets, strict=True)
+        return next((offset for file, offset in now if Path(file.path).name == name), -1)
 
     def _note(self, entry: np.void, wrong: Wrong) -> None:
         field, expected, found = wrong

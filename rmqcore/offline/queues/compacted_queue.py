@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,14 +46,14 @@ class SparseQueue(BatchQueue):
     def refresh(self) -> None:
         """List the directory again; a file's entries end with its last sound one."""
         super().refresh()
-        found = zip(self.batch_files, self.first_bases, strict=True)
-        # RocketMQ maps no file of more bytes than an int holds.
-        kept = [(file, base) for file, base in found if file.size <= INT_MAX]
-        self.batch_files = [replace(file, count=_sound_count(file)) for file, _ in kept]
-        self.first_bases = [base for _, base in kept]
-        self.last_offsets = [
-            int(file.read(file.count - 1, 1)["base_offset"][0]) for file in self.batch_files
-        ]
+        found = list(zip(self.batch_files, self.first_bases, strict=True))
+        self.batch_files, self.first_bases, self.last_offsets = [], [], []
+        for file, first in found:
+            last = _last_entry(file)
+            if last is not None:
+                self.batch_files.append(replace(file, count=last.count))
+                self.first_bases.append(first)
+                self.last_offsets.append(last.queue_offset)
 
     @staticmethod
     def _place_in(file: BatchFile, queue_offset: int) -> int:
@@ -105,10 +106,24 @@ class SparseQueue(BatchQueue):
         return total
 
 
-def _sound_count(file: BatchFile) -> int:
-    """Number of the last sound entry, counted from 1: `BatchQueue.refresh` leaves out files without one."""
+class _Last(NamedTuple):
+    """The last sound entry of a file: the number of entries up to it, and its queue offset."""
+
+    count: int
+    queue_offset: int
+
+
+def _last_entry(file: BatchFile) -> _Last | None:
+    """Find it; None in a file that a compaction deleted, or of more bytes than RocketMQ maps."""
+    if file.size > INT_MAX:
+        return None
     begin = max(0, file.count - AT_ONCE)
-    return begin + int(np.flatnonzero(sound_entries(file.read(begin, AT_ONCE)))[-1]) + 1
+    entries = file.read(begin, AT_ONCE)
+    sound = np.flatnonzero(sound_entries(entries))
+    if not len(sound):
+        return None
+    at = int(sound[-1])
+    return _Last(begin + at + 1, int(entries["base_offset"][at]))
 
 
 class CompactedQueue:
