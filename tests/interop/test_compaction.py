@@ -12,6 +12,7 @@ from interop.conftest import OpenJava
 from interop.java_store import JavaStore
 from interop.questions import NO_LIMIT
 from interop.store_kinds import plain
+from support.eventually import eventually
 from support.stores.compacted import (
     ENTRY_FILE,
     JAVA_LOG_FILE,
@@ -88,6 +89,33 @@ def test_gets_of_a_brokers_store(java_open: OpenJava, tmp_path: Path) -> None:
     sizes = {"compactionMappedFileSize": 100_000, "compactionCqMappedFileSize": 4600}
     with java_open(root, {**settings, **sizes}, attributes={"Compact": COMPACTED}) as java:
         compare(java, root, "Compact")
+
+
+def test_what_java_has_compacted(java_open: OpenJava, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    settings = {**MADE, "compactionScheduleInternal": 200}
+    with java_open(root, settings, attributes={TOPIC: COMPACTED}) as java:
+        java.put(
+            (Message(TOPIC, b"%d" % n * (n % 40), n % 2, keys=[f"k{n % 7}"]), 1_700_000_000_000 + n)
+            for n in range(200)
+        )
+        asked = {"topic": TOPIC, "maxMessages": 1, "maxBytes": NO_LIMIT}
+        firsts = [{**asked, "queueId": queue_id, "queueOffset": 0} for queue_id in (0, 1)]
+
+        def all_compacted() -> bool:
+            return all(got["queue_offsets"] != [0] for got in java.get(firsts))
+
+        eventually(all_compacted)
+    with java_open(root, MADE, attributes={TOPIC: COMPACTED}) as java:
+        answers = compare(java, root, TOPIC)
+    found = {answer["min_offset"] for answer in answers}
+    assert min(found) > 0
+    with rmqcore.read(root) as reader:
+        (topic,) = reader.compacted_topics()
+        assert 14 <= topic.messages < 200
+        assert len(list(reader.compacted_messages())) == topic.messages
+        assert not reader.damage
+    assert not {"compaction_entry", "compaction_file"} & rmqcore.fsck(root).totals.keys()
 
 
 def test_java_goes_on_after_us(java_open: OpenJava, tmp_path: Path) -> None:
