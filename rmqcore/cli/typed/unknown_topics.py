@@ -55,6 +55,8 @@ class UnknownTopics:
             self._missing.pop(topic, None)
         found = Elsewhere(reader.paths, shown or Conditions.of(topics or ()))
         compacted = {one.topic: only_in_compaction(one) for one in found.compacted}
+        for topic in compacted:
+            self._missing.pop(topic, None)
         self._elsewhere = found.tiered | (compacted if shown is None else {})
         self._not_shown = compacted if shown is not None and topics else {}
         self._not_asked = compacted if shown is not None and not topics else {}

@@ -107,7 +107,7 @@ def get(
             code = DAMAGED
         if not json:
             note(", ".join(f"{name} {value}" for name, value in status.items()))
-        if not unknown.refuse() and (
+        if not (unknown.refuse() or found.compacted_log) and (
             has_no_queues(reader, topic)
             or (found.max_offset == 0 and code == OK and has_no_queue(reader, topic, queue))
         ):

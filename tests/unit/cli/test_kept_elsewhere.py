@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,19 @@ def test_get_says_where_the_answer_comes_from(cleaned: Path, rmqcore: Run) -> No
     assert "from compaction/compactionLog/Keys/0" in done.err
     done = rmqcore("get", cleaned, "--topic", "Keys", "--queue", "0", "--offset", "1", "--json")
     assert json.loads(done.out)["from"] == "compaction/compactionLog/Keys/0"
+
+
+def test_a_topic_that_only_compaction_has(cleaned: Path, tmp_path: Path, rmqcore: Run) -> None:
+    shutil.rmtree(cleaned / "commitlog")
+    shutil.rmtree(cleaned / "consumequeue")
+    shutil.rmtree(cleaned / "index")
+    (cleaned / "commitlog").mkdir()
+    (cleaned / "checkpoint").unlink()
+    done = rmqcore("get", cleaned, "--topic", "Keys", "--queue", "0", "--offset", "0")
+    assert (done.code, "FOUND" in done.err, "Error" in done.err) == (0, True, False)
+    done = rmqcore("cat", cleaned, "--topic", "Keys")
+    assert (done.code, "has no topic" in done.err) == (1, False)
+    assert "39 live messages are only in compaction/compactionLog/Keys" in done.err
 
 
 @pytest.mark.parametrize("verb", ["info", "stats"])
