@@ -51,7 +51,7 @@ class SparseQueue(BatchQueue):
         for file, first in found:
             last = _last_entry(file)
             if last is not None:
-                self.batch_files.append(replace(file, count=last.count))
+                self.batch_files.append(replace(file, count=last.number))
                 self.first_bases.append(first)
                 self.last_offsets.append(last.queue_offset)
 
@@ -107,9 +107,9 @@ class SparseQueue(BatchQueue):
 
 
 class _Last(NamedTuple):
-    """The last sound entry of a file: the number of entries up to it, and its queue offset."""
+    """The last sound entry of a file: its number, counted from 1, and its queue offset."""
 
-    count: int
+    number: int
     queue_offset: int
 
 
