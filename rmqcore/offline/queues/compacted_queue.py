@@ -12,7 +12,7 @@ Source: RocketMQ 5.5.0 CompactionStore, CompactionLog, SparseConsumeQueue.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -158,11 +158,6 @@ class CompactedQueue:
     def message_at(self, place: int) -> MessageView | None:
         """The message whose record starts at a byte of the queue's log; None when no well-formed record does."""
         return record_at(self.log_files, place)
-
-    def holds(self, place: int, size: int) -> bool:
-        """Return True if a file of the log holds all these bytes."""
-        at = bisect_right(self.log_files, place, key=lambda file: file.file_from_offset) - 1
-        return at >= 0 and place + size <= self.log_files[at].end_offset
 
 
 def _log_files(directory: Path, *, leave_out_links: bool) -> Iterator[LogFile]:
