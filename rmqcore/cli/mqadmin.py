@@ -16,7 +16,7 @@ NAMES = {
     "brokerStatus": "rmqcore info STORE",
     "consumeMessage": "rmqcore cat STORE --topic TOPIC --since TIME",
     "checkRocksdbCqWriteProgress": "rmqcore fsck STORE",
-    "dumpCompactionLog": "rmqcore cat STORE --body text",
+    "dumpCompactionLog": "rmqcore cat STORE --compacted --body text",
     "exportMetadata": "rmqcore info STORE --json, rmqcore export STORE -o DIR",
     "exportMetadataInRocksDB": "rmqcore info STORE --json",
     "rocksDBConfigToJson": "rmqcore info STORE --json",

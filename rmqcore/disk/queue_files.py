@@ -16,11 +16,11 @@ import numpy.typing as npt
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore.disk.data_extents import used_end
-from rmqcore.disk.inside.links import is_file, is_folder
+from rmqcore.disk.inside.links import is_file, is_folder, link_error
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths, is_utf8, parse_file_name, parse_queue_id
 from rmqcore.disk.read_range import Unreadable, entries_of, opened, read_range
-from rmqcore.disk.topics_file import configured_batch_topics
+from rmqcore.disk.topics_file import configured_batch_topics, configured_compaction
 from rmqcore.errors import StoreFormatError
 
 Entries = npt.NDArray[np.void]
@@ -106,6 +106,56 @@ def batch_directories(
     for found in _queue_directories(paths, paths.batchconsumequeue, unreadable):
         if not (paths.consumequeue / found[0]).is_dir():
             yield found
+
+
+def compacted_directories(
+    paths: StorePaths, unreadable: Unreadable | None = None
+) -> Iterator[tuple[str, int, str]]:
+    """Topic, id and directory of each queue in ``compaction/compactionLog/``; as `queue_directories`.
+
+    A topic whose configuration has another ``cleanup.policy`` is left out: a broker does not read its directory.
+    """
+    if any(_is_link(paths, folder) for folder in (paths.compaction, paths.compaction_log)):
+        return
+    if not is_real_folder(paths.compaction_log):
+        return  # and no file of topics is read
+    configured = configured_compaction(paths)
+    for found in _queue_directories(paths, paths.compaction_log, unreadable):
+        if configured.get(found[0], True) and not _entries_are_linked(paths, *found[:2]):
+            yield found
+
+
+def is_compacted(paths: StorePaths, topic: str, queue_id: int) -> bool:
+    """Return True if `compacted_directories` yields a queue; raises the same errors."""
+    if not is_directory_name(topic) or queue_id < 0:
+        return False
+    queue = paths.compaction_log / topic / str(queue_id)
+    for folder in (paths.compaction, paths.compaction_log, queue.parent, queue):
+        if _is_link(paths, folder) or not is_real_folder(folder):
+            return False
+    return not _entries_are_linked(paths, topic, queue_id) and configured_compaction(paths).get(
+        topic, True
+    )
+
+
+def _entries_are_linked(paths: StorePaths, topic: str, queue_id: int) -> bool:
+    entries = paths.compaction_entries / topic / str(queue_id)
+    folders = (paths.compaction_entries, entries.parent, entries)
+    return any(_is_link(paths, folder) for folder in folders)
+
+
+def _is_link(paths: StorePaths, folder: Path) -> bool:
+    """Return True if a directory is a link that is left out; one that is not is an error."""
+    if folder.is_symlink() and not paths.leave_out_links:
+        raise link_error(folder)
+    return folder.is_symlink()
+
+
+def compacted_topics(paths: StorePaths, unreadable: Unreadable | None = None) -> frozenset[str]:
+    """Compacted topics (``cleanup.policy=COMPACTION``), by the configuration and by their directories."""
+    configured = (topic for topic, compacted in configured_compaction(paths).items() if compacted)
+    found = (topic for topic, _, _ in compacted_directories(paths, unreadable))
+    return frozenset((*configured, *found))
 
 
 def _queue_directories(

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from rmqcore._native.format.layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, REC_MAGIC
 from rmqcore.disk.paths import PATH_SPLITTER, StorePaths, parse_file_name, parse_queue_id
-from rmqcore.disk.queue_files import batch_topics
+from rmqcore.disk.queue_files import batch_topics, compacted_topics
 from rmqcore.disk.read_range import read_range
 from rmqcore.disk.topics_file import configured_batch_topics
 from rmqcore.errors import CommitLogMissingError, StoreError, StoreKindError
@@ -37,8 +37,8 @@ INDEX_DATABASE = "rocksdbstore"
 Source: RocketMQ 5.5.0 MessageRocksDBStorage."""
 TIERED = ("tiered_index_file", "config/tieredStoreMetadata.json")
 """Files that the plugin of a tiered store leaves in the root."""
-COMPACTED = "compaction/compactionLog"
-"""Place of the messages of compacted topics. Source: RocketMQ 5.5.0 CompactionStore."""
+COMPACTED, COMPACTED_ENTRIES = "compaction/compactionLog", "compaction/compactionCq"
+"""Places of the messages of compacted topics, and of the entries that lead to them. Source: RocketMQ 5.5.0 CompactionStore."""
 NOT_READ = "which rmqcore does not read; use a RocketMQ broker for it"
 _DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
 _DLEDGER = re.compile(r"dledger-.+")
@@ -112,7 +112,7 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
         ),
         "compaction": _Rule(
             "topics are compacted (cleanup.policy=COMPACTION): compaction/ has the newest message "
-            "of each key, which rmqcore does not read",
+            "of each key, and rmqcore does not write to these topics",
         ),
         "timer": _Rule("messages are timed (timerwheel, timerlog): rmqcore does not deliver them"),
         "pop": _Rule(
@@ -199,18 +199,23 @@ def refuse_to_write(paths: StorePaths) -> None:
 
 
 def unwritten_topics(paths: StorePaths) -> frozenset[str]:
-    """Topics of batch queues, to which no message may be put: by their directories, and by ``config/topics.json``.
+    """Compacted topics and those of batch queues, to which no message may be put: by directories and ``config/topics.json``.
 
     Raises
     ------
     LinkError
-        ``batchconsumequeue`` or a directory in it is a link.
+        ``batchconsumequeue``, ``compaction`` or a directory in it is a link.
     """
-    return batch_topics(paths) | configured_batch_topics(paths)
+    return batch_topics(paths) | configured_batch_topics(paths) | compacted_topics(paths)
+
+
+def tiered_topics(paths: StorePaths, topics: Iterable[str]) -> dict[str, str]:
+    """Return the topics that may have messages in a tiered store, and a sentence that says so; rmqcore does not read it."""
+    return _tiered(lambda place: _names(paths.root / place), topics)
 
 
 def kept_elsewhere(paths: StorePaths, topics: Iterable[str]) -> dict[str, str]:
-    """Return the topics that may have messages outside of the log, and their places; rmqcore reads none of these.
+    """Return the topics that may have messages outside of the log, and their places, by names of directories alone.
 
     Parameters
     ----------
@@ -229,16 +234,24 @@ def kept_elsewhere(paths: StorePaths, topics: Iterable[str]) -> dict[str, str]:
 def kept_by_names(names: Callable[[str], Collection[str]], topics: Iterable[str]) -> dict[str, str]:
     """Do the work of `kept_elsewhere`; `names` lists a directory by its place in the root, empty if it is missing."""
     asked = list(topics)
-    found = {}
-    if asked and any(
-        place.rpartition("/")[2] in names(place.rpartition("/")[0]) for place in TIERED
-    ):
-        found = dict.fromkeys(asked, f"older messages may be in the tiered store, {NOT_READ}")
+    found = _tiered(names, asked)
     for topic in names(COMPACTED) if asked else ():
         queues = names(f"{COMPACTED}/{topic}") if topic in asked else ()
         if any(parse_queue_id(one) is not None for one in queues):
-            found[topic] = f"{COMPACTED}/{topic} has the newest message of each key, {NOT_READ}"
+            found[topic] = (
+                f"{COMPACTED}/{topic} has the newest message of each key: `rmqcore get` and "
+                "`rmqcore cat --compacted` read it"
+            )
     return found
+
+
+def _tiered(names: Callable[[str], Collection[str]], topics: Iterable[str]) -> dict[str, str]:
+    asked = list(topics)
+    if asked and any(
+        place.rpartition("/")[2] in names(place.rpartition("/")[0]) for place in TIERED
+    ):
+        return dict.fromkeys(asked, f"older messages may be in the tiered store, {NOT_READ}")
+    return {}
 
 
 def in_rocksdb(paths: StorePaths) -> Path | None:

@@ -27,7 +27,19 @@ def configured_queues(paths: StorePaths, topic: str) -> int:
 
 def configured_batch_topics(paths: StorePaths) -> frozenset[str]:
     """Return the topics with ``queue.type=BatchCQ``; none if the file cannot be read, which `doctor` reports."""
-    return frozenset(topic for topic, config in _table(paths).items() if _is_batch(config))
+    return frozenset(
+        topic
+        for topic, config in _table(paths).items()
+        if _has_attribute(config, "queue.type", "BatchCQ")
+    )
+
+
+def configured_compaction(paths: StorePaths) -> dict[str, bool]:
+    """Return for each topic that a broker knows if it is compacted (``cleanup.policy=COMPACTION``); as `configured_topics`."""
+    return {
+        topic: _has_attribute(config, "cleanup.policy", "COMPACTION")
+        for topic, config in _table(paths).items()
+    }
 
 
 def _table(paths: StorePaths) -> dict[str, object]:
@@ -39,6 +51,6 @@ def _table(paths: StorePaths) -> dict[str, object]:
     return table if isinstance(table, dict) else {}
 
 
-def _is_batch(config: object) -> bool:
+def _has_attribute(config: object, name: str, value: str) -> bool:
     attributes = config.get("attributes") if isinstance(config, dict) else None
-    return isinstance(attributes, dict) and attributes.get("queue.type") == "BatchCQ"
+    return isinstance(attributes, dict) and attributes.get(name) == value

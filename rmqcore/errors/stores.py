@@ -154,7 +154,7 @@ class RocksdbError(StoreFormatError, OSError):
 
     code = "ROCKSDB"
     hint = (
-        "the log is not affected: `rmqcore rebuild STORE --out DIR` builds queue files from it; a "
+        "the log is not affected: `rmqcore rebuild STORE --out DIR` builds files of queues and index from it; a "
         "broker creates a missing database again"
     )
 

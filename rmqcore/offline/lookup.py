@@ -18,6 +18,8 @@ from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
+from rmqcore.offline.queues.compacted_get import CompactedGet
+from rmqcore.offline.queues.compacted_queue import compacted_queue
 from rmqcore.offline.queues.get_result import OfflineGetResult
 from rmqcore.offline.queues.queue_get import QueueGet
 from rmqcore.offline.queues.queue_reader import QueueFiles
@@ -147,7 +149,7 @@ class StoreLookup:
 
         As in Java's store, an answer holds at most 32 messages and 256 KiB (but at least one message), a call does not go
         past the end of a queue file, and a filter compares hashes of tags. Messages that the log no longer holds, or holds
-        damaged, are left out.
+        damaged, are left out. A compacted topic is answered from its own log, as by Java (`CompactedGet`).
 
         Parameters
         ----------
@@ -170,6 +172,13 @@ class StoreLookup:
         check_get(topic, queue_id, queue_offset, max_messages, tags, max_bytes)
         tag_filter = TagFilter(tags)
         most, most_bytes = messages_of_get(max_messages), bytes_of_get(max_bytes)
+        compacted = compacted_queue(self._store.paths, topic, index(queue_id))
+        if compacted is not None:
+            own = CompactedGet(compacted, self._config)
+            self.beyond_log = False
+            answer = own.run(queue_offset, most, tag_filter, most_bytes)
+            self.wrong_entries = list(own.damage())
+            return answer
         queue, log_files = self._queue(topic, queue_id), self._store.log_files()
         start, end = self._bounds(queue, log_files)
         run = QueueGet(queue, start, end, log_files, self._store.message_at, self._config)

@@ -23,7 +23,7 @@ from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageList, DamageRange, DamageWarning
-from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.offline.log.log_files import LogFile, LogShape, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.long_rows import MOST_IN_COLUMNS, LongRowScan
 from rmqcore.offline.log.store_paths import LogDirectories, store_paths
@@ -32,6 +32,8 @@ from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
 from rmqcore.offline.missing_log import StoreEnd, emptied_files, missing_log
+from rmqcore.offline.queues.compacted_queue import each_compacted_queue
+from rmqcore.offline.queues.compacted_topics import CompactedTopic, list_compacted
 from rmqcore.offline.queues.queues import list_queues, queue_names
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.queries.asked import check_least
@@ -74,8 +76,8 @@ class StoreReader(StoreFrames):
     Warns
     -----
     ElsewhereWarning
-        A call was asked for a topic that has no such message in the log, and may have some in a compaction log or in a tiered
-        store, which rmqcore does not read.
+        The log lacks messages of a topic that a call was asked for: a compaction log has them (`compacted_messages`, `get`), or
+        they may be in a tiered store, which rmqcore does not read.
     DamageWarning
         From `query`: entries of an index file cannot be found.
 
@@ -251,8 +253,8 @@ class StoreReader(StoreFrames):
             progress=progress,
         )
         views = _flat(walk, start_phy_offset or 0)
-        elsewhere = Elsewhere(self.paths, wanted.topics)
-        return elsewhere.watch(views) if elsewhere.topics else views
+        elsewhere = self._elsewhere(wanted)
+        return elsewhere.watch(views) if elsewhere else views
 
     def batches(
         self,
@@ -316,8 +318,8 @@ class StoreReader(StoreFrames):
                 long_records=None if bodies else LongRecords(),
             )
             batches = cast("Iterator[Batch]", walk.run())
-            elsewhere = Elsewhere(self.paths, wanted.topics)
-            return elsewhere.watch_batches(batches) if elsewhere.topics else batches
+            elsewhere = self._elsewhere(wanted)
+            return elsewhere.watch_batches(batches) if elsewhere else batches
 
         # Wrong numbers raise here, not in the middle of a stream.
         ColumnScan(chosen, batch_rows=batch_rows, batch_bytes=batch_bytes)
@@ -383,6 +385,64 @@ class StoreReader(StoreFrames):
             end=StoreEnd(self.paths, wanted.start_phy_offset, wanted.end_phy_offset),
             **options,
         )
+
+    def _elsewhere(self, wanted: Conditions) -> Elsewhere | None:
+        """What a read of the log lacks; None for one that names no topics."""
+        return None if wanted.topics is None else Elsewhere(self.paths, wanted)
+
+    def _warn_of_elsewhere(self, topic: str) -> None:
+        Elsewhere(self.paths, Conditions(topics=frozenset((topic,)))).warn()
+
+    def compacted_messages(
+        self,
+        *,
+        topics: Iterable[str] | None = None,
+        queue_ids: Iterable[int] | None = None,
+        tags: Iterable[str] | None = None,
+        keys: Iterable[str] | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        verify_crc: bool = False,
+    ) -> Iterator[MessageView]:
+        """Return the messages of compacted topics (``cleanup.policy=COMPACTION``) that RocketMQ keeps in ``compaction/``.
+
+        These are the newest of each key, and in files that are not compacted yet also older ones; the CommitLog may have
+        deleted them. Conditions and `verify_crc` mean what they mean in `messages`; `damage` has ranges of these logs.
+
+        Yields
+        ------
+        MessageView
+            By topic, queue and place. ``phy_offset`` is a byte of the queue's own log.
+
+        Raises
+        ------
+        LinkError
+            A directory or file of ``compaction/`` is a link.
+        """
+        wanted = Conditions.of(topics, queue_ids, tags, keys, since_ms, until_ms)
+        self.damage = DamageList()
+        return self._compacted(wanted, verify_crc=verify_crc)
+
+    def compacted_topics(self) -> list[CompactedTopic]:
+        """What each compacted topic has in ``compaction/``, and how much of it the log has deleted."""
+        return list_compacted(self.paths)
+
+    def _compacted(self, wanted: Conditions, *, verify_crc: bool) -> Iterator[MessageView]:
+        for queue in each_compacted_queue(
+            self.paths, topics=wanted.topics, queue_ids=wanted.queue_ids
+        ):
+            for file in queue.log_files:
+                # RocketMQ ends a file of a compaction without a BLANK: each one may end like the newest file of a log.
+                walk = LogWalk(
+                    [file],
+                    ViewScan(filter=wanted.native(), delay_levels=self._levels),
+                    self.damage,
+                    verify_crc=verify_crc,
+                    shape=LogShape(file.size, file.file_from_offset),
+                    unreadable_files=True,
+                )
+                for views in walk.run():
+                    yield from cast("list[MessageView]", views)
 
     # ---- files --------------------------------------------------------------------------------------
 
@@ -464,7 +524,8 @@ class StoreReader(StoreFrames):
 
         Arguments and answer are those of `MessageStore.get`. `damage` says so if the queue has entries of messages behind the
         log's end, or if entries that were looked at lead to no record (kind ``queue_entry``; their messages are left out) or to
-        the record of another place, which is in the answer.
+        the record of another place, which is in the answer. A compacted topic (``cleanup.policy=COMPACTION``) is answered from
+        its own log in ``compaction/``, as by Java: see `OfflineGetResult.compacted_log`.
         """
         found = self._lookup.get(
             topic, queue_id, queue_offset, max_messages, tags=tags, max_bytes=max_bytes
@@ -474,8 +535,8 @@ class StoreReader(StoreFrames):
             self._note(self.missing_log() or self._lookup.entries_beyond_log(topic, queue_id))
         elif found.status is GetMessageStatus.OFFSET_TOO_SMALL:
             self._note(emptied_files(self.paths))
-        if found.status not in LOOKED_AT:
-            Elsewhere(self.paths, [topic]).warn()
+        if found.status not in LOOKED_AT and not found.compacted_log:
+            self._warn_of_elsewhere(topic)
         return found
 
     def query(
@@ -501,7 +562,7 @@ class StoreReader(StoreFrames):
         if found.missing_phy_offsets:
             self._note_missing_log()
         elif not found:
-            Elsewhere(self.paths, [topic]).warn()
+            self._warn_of_elsewhere(topic)
         for unasked in found.unasked_files:
             warnings.warn(
                 f"{self.path}: {unasked}; the answer may lack messages: `messages` with keys= reads the log instead",

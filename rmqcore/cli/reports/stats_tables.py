@@ -67,6 +67,8 @@ def _summary(report: StatsReport) -> Table:
             "rate": f"{total.messages_per_second:,.1f}/s, {speed}/s",
             "latency": _spread(duration, *latency),
         }
+    if report.compacted:
+        rows["compacted"] = "\n".join(printable(one.sentence) for one in report.compacted)
     seconds = max(report.seconds, 1e-9)
     rate = f", {human_bytes(round(total.bytes / seconds))}/s" if total else ""
     return facts(rows | {"counted in": f"{report.seconds:.2f} s{rate}"})

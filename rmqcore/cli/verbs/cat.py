@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, BinaryIO
 
@@ -12,7 +13,7 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.arrow_output import write_batches
 from rmqcore.cli.common.bodies import Bodies, refuse_text_in_columns
-from rmqcore.cli.common.errors import report_damage
+from rmqcore.cli.common.errors import report_damage, say
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter
 from rmqcore.cli.common.output import (
@@ -36,6 +37,7 @@ from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.cli.values import whole_number
 from rmqcore.codec.message import MessageView
+from rmqcore.disk.queue_files import compacted_directories
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.export.message_rows import (
     FIELDS,
@@ -58,9 +60,18 @@ Blanks = Annotated[
     bool,
     typer.Option("--blank", help="Also show BLANK records, the padding at the end of full files."),
 ]
+Compacted = Annotated[
+    bool,
+    typer.Option(
+        "--compacted",
+        help="Read the logs in compaction/, which have the newest message of each key of compacted topics, instead of the "
+        "CommitLog.",
+    ),
+]
 
 
 Unwrapped = Callable[[Iterable[MessageView | Blank]], Iterator[MessageView | Blank]]
+Read = Callable[..., Iterator[MessageView | Blank]]
 
 
 def cat(
@@ -82,6 +93,7 @@ def cat(
     unwrap: arguments.Unwrap = False,
     max_body: arguments.MaxStoredBody = None,
     blank: Blanks = False,
+    compacted: Compacted = False,
     verify_crc: arguments.VerifyCrc = False,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -97,7 +109,8 @@ def cat(
     """Print messages in the order in which they are stored.
 
     A message must match all filters. Damage is skipped and listed on stderr, and the exit code is 2. For an
-    unknown topic the exit code is 1.
+    unknown topic the exit code is 1, and for a compacted one if the log has deleted messages that are live:
+    --compacted shows these.
 
     Tables and templates show decompressed bodies, the other formats show them as stored.
 
@@ -118,6 +131,8 @@ def cat(
             "jsonl",
             param_hint="--blank",
         )
+    if compacted:
+        _refuse_of_log(kind, blank=blank, offsets=(from_phy, to_phy))
     refuse_text_in_columns(kind, body, decompress=decompress)
     pattern = body_pattern(grep, regexp=regexp, ignore_case=ignore_case, kind=kind)
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
@@ -126,12 +141,16 @@ def cat(
         if max_body is None:
             max_body = MAX_STORED_BODY if kind in BINARY else MAX_BODY
         bodies = output.bodies(
-            body, decompress=decompress, max_body=max_body, stored=reader.stored_body
+            body,
+            decompress=decompress,
+            max_body=max_body,
+            stored=None if compacted else reader.stored_body,
         )
         unknown = UnknownTopics(
             reader,
             topics,
             whole_log=limit is None and pattern is None and {*wanted.keywords()} == {"topics"},
+            shown=None if compacted else wanted,
         )
         with (
             open_output(out, styled=output.styled) as sink,
@@ -163,21 +182,33 @@ def cat(
                     else output.writer(sink, bodies, terminal=terminal)
                 )
                 most_body = bodies.most_body if pattern is None and not unwrap else None
-                more = {"verify_crc": verify_crc, "blanks": blank, "most_body": most_body}
+                read: Read
+                if compacted:
+                    read = partial(_compacted, reader, verify_crc=verify_crc, **wanted.keywords())
+                else:
+                    read = partial(
+                        reader.messages,
+                        verify_crc=verify_crc,
+                        blanks=blank,
+                        most_body=most_body,
+                        **wanted.keywords(),
+                    )
                 _copy(
-                    reader,
+                    read,
                     writer,
                     progress,
                     limit,
-                    {**wanted.keywords(), **more},
                     pattern,
                     unknown,
                     bodies.unwrapped if unwrap else None,
                 )
         report_damage(reader.damage)
-        if kind in BINARY:
-            unknown.tell_elsewhere()
-        missing = kind not in BINARY and limit != 0 and unknown.refuse()
+        if compacted:
+            missing = _refuse_uncompacted(reader, topics)
+        elif kind in BINARY:
+            missing = unknown.tell_elsewhere()
+        else:
+            missing = limit != 0 and unknown.refuse()
         if reader.damage or bodies.failures or (pattern is not None and pattern.failures):
             return DAMAGED
         return FAILED if missing else OK
@@ -191,12 +222,46 @@ def _json_writer(reader: StoreReader, sink: BinaryIO, bodies: Bodies) -> Message
     )
 
 
+def _refuse_of_log(kind: str, *, blank: bool, offsets: tuple[int | None, int | None]) -> None:
+    """Refuse options that mean the CommitLog, with ``--compacted``."""
+    if kind in BINARY:
+        raise typer.BadParameter(
+            f"{kind} cannot be written of compacted topics: use table, jsonl or csv",
+            param_hint="--compacted",
+        )
+    if blank or offsets != (None, None):
+        raise typer.BadParameter(
+            "--from-phy, --to-phy and --blank are about the CommitLog, which is not read",
+            param_hint="--compacted",
+        )
+
+
+def _refuse_uncompacted(reader: StoreReader, topics: Iterable[str] | None) -> bool:
+    """Print the requested topics that are not compacted as errors; return True if any is."""
+    known = {topic for topic, _, _ in compacted_directories(reader.paths)}
+    asked = [f"compacted topic {topic!r}" for topic in topics or () if topic not in known]
+    if not known and not topics:
+        asked = ["compacted topics"]
+    for what in asked:
+        say(
+            f"{reader.path} has no {what}",
+            f"`rmqcore info {reader.path}` lists the compacted topics; without --compacted `rmqcore cat` reads the log",
+        )
+    return bool(asked)
+
+
+def _compacted(
+    reader: StoreReader, *, progress: Progress, **asked: Any
+) -> Iterator[MessageView | Blank]:
+    del progress
+    return reader.compacted_messages(**asked)
+
+
 def _copy(
-    reader: StoreReader,
+    read: Read,
     writer: MessageWriter,
     progress: Progress | None,
     limit: int | None,
-    asked: dict[str, Any],
     pattern: BodyPattern | None,
     unknown: UnknownTopics,
     unwrapped: Unwrapped | None,
@@ -207,7 +272,7 @@ def _copy(
             progress(done_bytes, total_bytes)
 
     write = writer.write
-    items = unknown.watch(reader.messages(progress=advance, **asked))
+    items = unknown.watch(read(progress=advance))
     if unwrapped is not None:
         items = unwrapped(items)
     for item in islice(items if pattern is None else _matching(items, pattern), limit):

@@ -102,7 +102,9 @@ def export(
     if file_format == PartFormat.parquet:
         give_large_pieces_back()
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
-        unknown = UnknownTopics(reader, topics, whole_log={*wanted.keywords()} == {"topics"})
+        unknown = UnknownTopics(
+            reader, topics, whole_log={*wanted.keywords()} == {"topics"}, shown=wanted
+        )
         with ended_like_ctrl_c(), progress_bar("export", no_progress=no_progress) as progress:
             report = export_store(
                 reader,

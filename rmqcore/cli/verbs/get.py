@@ -67,10 +67,10 @@ def get(
 ) -> int:
     """Print messages of a queue, starting at an offset.
 
-    The messages are those that a broker would return to a consumer. The status (FOUND, OFFSET_OVERFLOW_ONE ...)
-    and the next offset go to stderr, or into the object of --json. For an unknown topic, or in a store without
-    queues, or for a queue that the store does not have, the exit code is 1. It is 2 if entries of the queue lead
-    to no message, or to one of another queue.
+    The messages are those that a broker would return to a consumer; those of a compacted topic come from compaction/.
+    The status (FOUND, OFFSET_OVERFLOW_ONE ...) and the next offset go to stderr, or into the object of --json. For an
+    unknown topic, or in a store without queues, or for a queue that the store does not have, the exit code is 1. It is
+    2 if entries of the queue lead to no message, or to one of another queue.
 
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
@@ -90,13 +90,15 @@ def get(
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
         unknown = UnknownTopics(reader, [topic], whole_log=False)
         found = reader.get(topic, queue, offset, max_messages, tags=tags)
-        status = {
+        status: dict[str, object] = {
             "status": found.status.name,
             "next_begin_offset": found.next_begin_offset,
             "min_offset": found.min_offset,
             "max_offset": found.max_offset,
         }
-        if found.status in LOOKED_AT:
+        if found.compacted_log:
+            status["from"] = found.compacted_log
+        if found.status in LOOKED_AT or found.compacted_log:
             unknown.met([topic])
         damage = [one.as_dict() for one in reader.damage]
         code = answer.show(found.messages, **status, damage=damage)
@@ -105,7 +107,7 @@ def get(
             code = DAMAGED
         if not json:
             note(", ".join(f"{name} {value}" for name, value in status.items()))
-        if not unknown.refuse() and (
+        if not (unknown.refuse() or found.compacted_log) and (
             has_no_queues(reader, topic)
             or (found.max_offset == 0 and code == OK and has_no_queue(reader, topic, queue))
         ):

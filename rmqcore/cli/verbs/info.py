@@ -36,6 +36,7 @@ from rmqcore.offline.info import (
     read_info,
 )
 from rmqcore.offline.missing_log import emptied_files, missing_log
+from rmqcore.offline.queues.compacted_topics import CompactedTopic, list_compacted
 from rmqcore.offline.queues.queues import each_batch_queue, each_queue, queue_info
 from rmqcore.offline.waiting import Waiting, count_waiting
 from rmqcore.queries.queue_info import QueueInfo
@@ -70,6 +71,7 @@ def info(
         unreadable.look_at(files)
         found = read_info(reader.paths, files, unreadable.note)
         waiting = count_waiting(reader.paths)
+        compacted = list_compacted(reader.paths, unreadable=unreadable.note)
         missing = [
             *emptied_files(reader.paths),
             *missing_log(reader.paths, found.max_phy_offset),
@@ -81,11 +83,12 @@ def info(
         if kind == ReportFormat.table:
             shown = list(islice(queues, MAX_ROWS))
             more = sum(1 for _ in queues)
-            summary = _summary(found, waiting, log_only=is_log_only(reader.paths))
+            summary = _summary(found, waiting, compacted, log_only=is_log_only(reader.paths))
             _print_tables(terminal_console(wide=wide), summary, shown, more, index_files)
         else:
             lists: dict[str, Iterator[dict[str, Any]]] = {
                 "queues": (queue.as_dict() for queue in queues),
+                "compacted": (topic.as_dict() for topic in compacted),
                 "index_files": (file.as_dict() for file in index_files),
                 "unreadable": iter(unreadable),  # behind the queues, which add to it
                 "damage": (one.as_dict() for one in missing),
@@ -136,7 +139,9 @@ def _print_tables(
             console.print(f"... and {more} more {what}: --json lists them")
 
 
-def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
+def _summary(
+    found: StoreInfo, waiting: Waiting, compacted: list[CompactedTopic], *, log_only: bool
+) -> Table:
     files = f"{counted(found.log_file_count, 'file')} of {human_bytes(found.mapped_file_size)}"
     rows = {
         "store": printable(found.path),
@@ -161,6 +166,8 @@ def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
         else "none: cleanly closed",
         "checkpoint": _checkpoint(found),
     }
+    if compacted:
+        rows["compacted"] = "\n".join(printable(topic.sentence) for topic in compacted)
     if waiting.sentences:
         rows["waiting"] = "\n".join(map(printable, waiting.sentences))
     return facts(rows)

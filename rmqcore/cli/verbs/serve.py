@@ -41,12 +41,14 @@ from rmqcore.config.unused import (
     UnusedSettingWarning,
     not_true_here,
 )
+from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.ha.common_end import CommonEnd
 from rmqcore.offline.log.store_paths import store_paths
+from rmqcore.offline.queues.compacted_topics import list_compacted
 from rmqcore.offline.waiting import count_waiting
 from rmqcore.opening import open as open_store
 from rmqcore.opening import open_by_mode, other_root
@@ -244,8 +246,7 @@ def serve(
             with _opened(store, _store_config(store, given), cut) as opened:
                 if cut is None:
                     _say_what_was_found(opened)
-                    for sentence in count_waiting(store_paths(store, given)).sentences:
-                        note(printable(sentence))
+                    _say_what_is_not_served(store_paths(store, given))
                 else:
                     _say_what_was_cut(opened, cut)
                 on_ready = partial(_say_ready, json=json) if cut is None else _say_nothing
@@ -255,6 +256,15 @@ def serve(
                     return FAILED
             if cut is None:
                 return OK
+
+
+def _say_what_is_not_served(paths: StorePaths) -> None:
+    """Name messages that wait for a Java broker, and live ones that the log has deleted: pulls read the log."""
+    for sentence in count_waiting(paths).sentences:
+        note(printable(sentence))
+    for one in list_compacted(paths):
+        if one.only_here:
+            note(printable(f"compacted topic {one.sentence}: consumers do not get these"))
 
 
 def _say_what_is_not_true(store: Path, config: Path | None, given: MessageStoreConfig) -> None:

@@ -85,7 +85,9 @@ def stats(
     check_plot(plot)
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
-        unknown = UnknownTopics(reader, topics, whole_log={*wanted.keywords()} == {"topics"})
+        unknown = UnknownTopics(
+            reader, topics, whole_log={*wanted.keywords()} == {"topics"}, shown=wanted
+        )
         with progress_bar("stats", no_progress=no_progress) as progress:
             report = count_store(
                 reader.path,
@@ -98,7 +100,15 @@ def stats(
         if kind == ReportFormat.table:
             print_stats(terminal_console(wide=wide), report, rows)
         else:
-            lists = ("groups", "consumers", "largest", "newest", "timeline", "damage")
+            lists = (
+                "groups",
+                "consumers",
+                "largest",
+                "newest",
+                "timeline",
+                "damage",
+                "compacted",
+            )
             head = {name: value for name, value in vars(report).items() if name not in lists}
             print_json_lists(
                 {name: plain_value(value) for name, value in head.items()},

@@ -187,7 +187,7 @@ class CommitLog:
         return self.appender.next_queue_offset(topic, queue_id)
 
     def close_topic(self, topic: str) -> None:
-        """Refuse the messages of a topic of batch queues: MESSAGE_ILLEGAL."""
+        """Refuse the messages of a topic of batch queues, or of a compacted one: MESSAGE_ILLEGAL."""
         self.appender.close_topic(topic)
 
     def set_next_queue_offset(self, topic: str, queue_id: int, value: int) -> None:

@@ -283,6 +283,15 @@ KINDS = {
         "new directory, and compare.",
         "rmqcore rebuild {store} --cq --out {store_rebuilt}",
     ),
+    "compaction_files": Kind(
+        ERROR,
+        (7,),
+        "A file of compaction/ is missing, or its name or length is wrong: files were lost, or a copy was interrupted. RocketMQ "
+        "refuses to start, or does not serve the queue.",
+        "Do not delete the directory: for messages that the log has deleted it is the only place. Copy the files of the queue, "
+        "from compactionLog and compactionCq, from a backup or from another broker of the group.",
+        FSCK,
+    ),
     # ---- work of a Java broker ----
     "timer_waiting": Kind(
         WARNING,

@@ -18,6 +18,7 @@ from rmqcore.errors import RocksdbError, RocksdbMissingError, is_unreadable
 from rmqcore.maintenance.doctor.kinds import FSCK
 from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
+from rmqcore.offline.fsck.compaction import check_compaction_files
 from rmqcore.offline.fsck.file_kinds import note_odd_parts
 from rmqcore.offline.fsck.file_names import check_index_files, check_log_files
 from rmqcore.offline.fsck.findings import ERROR, INFO, Findings
@@ -41,18 +42,21 @@ LOG_KINDS = {
 def check_names(patient: Patient) -> Iterator[Diagnosis]:
     """Names and sizes of all files."""
     found: dict[str, list[Evidence]] = defaultdict(list)
-    log, queues, index, parts = (Findings(MOST_EVIDENCE) for _ in range(4))
+    log, queues, index, parts, compaction = (Findings(MOST_EVIDENCE) for _ in range(5))
     odd = note_odd_parts(patient.paths, parts)
     check_log_files(patient.paths, patient.files, log)
     if patient.paths.consumequeue not in odd:
         QueueNames(patient.paths, queues).check()
     if patient.paths.index not in odd:
         check_index_files(patient.paths, index)
+    if patient.paths.compaction not in odd:
+        check_compaction_files(patient.paths, compaction)
     for findings, kinds, other in (
         (parts, LOG_KINDS, "odd_files"),
         (log, LOG_KINDS, "log_file_name"),
         (queues, ANYWHERE, "queue_files"),
         (index, ANYWHERE, "index_files"),
+        (compaction, ANYWHERE, "compaction_files"),
     ):
         for finding in findings.items:
             if finding.severity != INFO and (finding.severity == ERROR or findings is index):

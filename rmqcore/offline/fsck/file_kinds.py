@@ -172,6 +172,7 @@ def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:
         paths.index,
         paths.consumequeue_ext,
         paths.batchconsumequeue,
+        paths.compaction,
         paths.checkpoint,
         paths.abort,
         paths.lock,

@@ -34,6 +34,8 @@ KINDS = {
     "cq_beyond": "a queue entry that points at or past the log's end",
     "cq_hole": "a queue file is missing between two others",
     "cq_file_size": "a queue file whose length differs from the others; a broker refuses to start",
+    "compaction_entry": "an entry of a compacted queue that does not fit its record, or a record without one",
+    "compaction_file": "a file of compaction/ is missing, or its name, length or JSON is wrong",
     "rocksdb": "a database of the queues or of the index lacks a file, or RocksDB cannot read it",
     "index_entry": "an index entry that does not fit its record",
     "index_chain": "an index chain with a broken link between entries",

@@ -20,6 +20,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.fsck.batch_queues import BatchAudit
 from rmqcore.offline.fsck.broker_start import BrokerStart, broker_start
+from rmqcore.offline.fsck.compaction import check_compacted_entries, check_compaction_files
 from rmqcore.offline.fsck.file_kinds import note_odd_parts
 from rmqcore.offline.fsck.file_names import (
     check_checkpoint,
@@ -176,6 +177,7 @@ class _Check:
         self._beside = 0
         self._brought = 0
         self._batch_entries = 0
+        self._compacted_entries = 0
         self._database_entries = 0
 
     def run(self, *, queues: bool, index: bool) -> FsckReport:
@@ -234,6 +236,9 @@ class _Check:
         if batch_audit is not None:
             batch_audit.finish(unclean=unclean)
             self._batch_entries = batch_audit.checked
+        if queues and paths.compaction not in odd:
+            check_compaction_files(paths, findings)
+            self._compacted_entries = check_compacted_entries(paths, findings)
         if index_audit is not None:
             index_audit.finish(growing=growing)
         if in_rocksdb is not None:
@@ -309,7 +314,11 @@ class _Check:
                 "records": log.records,
                 "record_bytes": log.record_bytes,
                 "prop_crcs": log.prop_crcs,
-                "cq_entries": self._batch_entries + (0 if queues is None else queues.checked),
+                "cq_entries": (
+                    self._batch_entries
+                    + self._compacted_entries
+                    + (0 if queues is None else queues.checked)
+                ),
                 "index_entries": self._database_entries + (0 if index is None else index.checked),
                 "damaged_ranges": log.damage.count,
                 "damaged_bytes": log.damage.bytes,

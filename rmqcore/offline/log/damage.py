@@ -24,7 +24,7 @@ class DamageRange(Report):
     Attributes
     ----------
     start_phy_offset, end_phy_offset : int
-        CommitLog bytes, the end exclusive.
+        CommitLog bytes, the end exclusive; with a path below ``compaction/`` bytes of that log.
     kind : str
         ``crc``: one well-formed record whose body fails its CRC. ``record``: bytes that are not a record, with sound ones after
         them or a sealed file's end. ``torn_tail``: bytes behind the last sound record of the log. ``blank``: the end of a file

@@ -23,7 +23,14 @@ from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.paths import FILE_NAME_DIGITS, MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.disk.same_name import compared
-from rmqcore.disk.store_kinds import ASKED_FILES, BEGINNING, LogKind, is_dledger_name, log_kind
+from rmqcore.disk.store_kinds import (
+    ASKED_FILES,
+    BEGINNING,
+    COMPACTED,
+    LogKind,
+    is_dledger_name,
+    log_kind,
+)
 from rmqcore.offline.remote.remote_paths import RemotePaths
 from rmqcore.vocabulary.units import PAGE
 
@@ -118,7 +125,10 @@ class LogShape:
 
 
 def shown_folder(folder: PurePath) -> str:
-    """The directory of a log as messages name it: ``commitlog``, ``dledger-n0/data``."""
+    """The directory of a log as messages name it: ``commitlog``, ``dledger-n0/data``, ``compaction/compactionLog/T/0``."""
+    topic = folder.parent
+    if topic.parent.as_posix().endswith(f"/{COMPACTED}"):
+        return f"{COMPACTED}/{topic.name}/{folder.name}"
     place = f"{folder.parent.name}/{folder.name}"
     return place if is_dledger_name(place) else folder.name
 

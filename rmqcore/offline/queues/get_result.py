@@ -27,6 +27,9 @@ class OfflineGetResult:
     buffer_total_size : int
         Bytes of all records in `messages`.
     messages : list of MessageView
+    compacted_log : str
+        Directory of the log that the answer comes from, if the topic is compacted: places of the messages are bytes of that log.
+        Empty if it comes from the CommitLog.
     """
 
     status: GetMessageStatus
@@ -35,6 +38,7 @@ class OfflineGetResult:
     max_offset: int
     buffer_total_size: int = 0
     messages: list[MessageView] = field(default_factory=list)
+    compacted_log: str = ""
 
     @property
     def suggest_pulling_from_slave(self) -> bool:

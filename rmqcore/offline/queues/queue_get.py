@@ -69,7 +69,7 @@ class QueueGet:
             return self._result(GetMessageStatus.OFFSET_OVERFLOW_ONE, queue_offset)
         if queue_offset > self.end:
             return self._result(GetMessageStatus.OFFSET_OVERFLOW_BADLY, self.end)
-        batch = _Batch(GetLimits(self.config), most, most_bytes)
+        batch = self._new_batch(most, most_bytes)
         next_offset, status = queue_offset, GetMessageStatus.NO_MATCHED_MESSAGE
         for _ in range(self.config.travel_cq_file_num_when_get_message):
             read_end = self.queue.get_ends_at(next_offset)
@@ -85,6 +85,9 @@ class QueueGet:
             if batch.messages or next_offset >= self.end:
                 break
         return self._result(status, next_offset, batch)
+
+    def _new_batch(self, most: int, most_bytes: int) -> _Batch:
+        return _Batch(GetLimits(self.config), most, most_bytes)
 
     def _result(
         self, status: GetMessageStatus, next_offset: int, batch: _Batch | None = None

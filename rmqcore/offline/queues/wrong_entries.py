@@ -104,11 +104,15 @@ def file_damage(queue: QueueFiles, found: OfflineGetResult, log_min: int) -> Ite
             )
 
 
-def entry_damage(topic: str, queue_id: int, wrong: Sequence[WrongEntry]) -> Iterator[DamageRange]:
+def entry_damage(
+    topic: str, queue_id: int, wrong: Sequence[WrongEntry], *, place: str | None = None
+) -> Iterator[DamageRange]:
     """Yield a range for each run of entries of one sort that follow each other; `wrong` is by queue offset.
 
-    A range starts with the record of its first entry, and has the size of that record.
+    A range starts with the record of its first entry, and has the size of that record. Its path is `place`, by default that of
+    the queue.
     """
+    place = place or f"consumequeue/{topic}/{queue_id}"
     first = 0
     for end in range(1, len(wrong) + 1):
         one, before = wrong[first], wrong[end - 1]
@@ -122,7 +126,7 @@ def entry_damage(topic: str, queue_id: int, wrong: Sequence[WrongEntry]) -> Iter
             one.phy_offset,
             one.phy_offset + max(0, one.msg_size),
             QUEUE_ENTRY,
-            f"consumequeue/{topic}/{queue_id}",
+            place,
             f"what the log has for {places}",
             f"{one.msg_size} bytes of {topic} {queue_id}",
             one.found or "missing",

@@ -17,6 +17,7 @@ WHOLE = (
     INDEX_DATABASE,
     "consumequeue_ext",
     "batchconsumequeue",
+    "compaction",
     "index",
     "config",
 )

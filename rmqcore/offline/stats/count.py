@@ -18,6 +18,7 @@ from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.missing_log import StoreEnd
+from rmqcore.offline.queues.compacted_topics import list_compacted
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.offline.stats.columns import COLUMNS, WITH_QUEUE, StatsColumns
 from rmqcore.offline.stats.few_messages import FewMessages
@@ -137,6 +138,7 @@ def stats(
             damage=list(damage),
             problems=list(offsets.problems),
             seconds=time.perf_counter() - begin,
+            compacted=list_compacted(paths, wanted.topics, since_ms=since_ms, until_ms=until_ms),
         )
 
 

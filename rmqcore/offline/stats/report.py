@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.queues.compacted_topics import CompactedTopic
 from rmqcore.offline.stats.timeline import TimelineBucket
 from rmqcore.shown.report import Report
 
@@ -145,6 +146,8 @@ class StatsReport(Report):
     problems : list of str
         What is wrong with the consumer offsets.
     seconds : float
+    compacted : list of CompactedTopic
+        What compacted topics have in ``compaction/``; nothing else of the report counts it.
     """
 
     path: str
@@ -160,6 +163,7 @@ class StatsReport(Report):
     damage: list[DamageRange]
     problems: list[str]
     seconds: float
+    compacted: list[CompactedTopic] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:

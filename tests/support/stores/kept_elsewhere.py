@@ -1,18 +1,15 @@
-"""Stores whose messages lie in part where rmqcore does not read."""
+"""Stores whose messages lie in part outside of the log."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from support.places import ROOT
-from support.stores.archives import unpack
+from support.stores.compacted import clean, make_store
 
 
-def compacted(folder: Path) -> Path:
-    """Return a store of RocketMQ, and in it the topic Old whose messages the cleaner has taken out of the log."""
-    root = unpack(ROOT / "tests/conformance/compaction.tar.xz", folder) / "compaction"
-    (root / "compaction/compactionLog/Compact").rename(root / "compaction/compactionLog/Old")
-    return root
+def cleaned(folder: Path) -> Path:
+    """Return a store whose log has deleted messages of the compacted topic Keys: they are in compaction/ alone."""
+    return clean(make_store(folder / "store"))
 
 
 def tiered(root: Path) -> None:

@@ -341,6 +341,12 @@ def rocksdb_damaged(sick: Sick) -> None:
     next(place.glob("MANIFEST-*")).unlink()
 
 
+def compaction_files(sick: Sick) -> None:
+    log = sick.root / "compaction/compactionLog/Keys/0" / f"{0:020d}"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(bytes(100))
+
+
 def index_files(sick: Sick) -> None:
     os.truncate(sorted((sick.root / "index").iterdir())[1], 100)
 
@@ -516,6 +522,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         store_kind,
         rocksdb_queues,
         rocksdb_damaged,
+        compaction_files,
         index_files,
         index_missing,
         index_grows,

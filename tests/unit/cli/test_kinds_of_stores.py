@@ -1,4 +1,4 @@
-"""The table of docs/store-kinds.md: what each command does with each kind of store, three of which real brokers made."""
+"""The table of docs/store-kinds.md: what each command does with each kind of store, four of which real brokers made."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ ARCHIVES = {
     "rocksdb_queues": "rocksdb-queues",
     "dledger": "dledger",
     "batch_queues": "batch-queues",
+    "compaction": "compaction",
 }
 PAGE = ROOT / "docs" / "store-kinds.md"
 SIZES: dict[str, Any] = {
@@ -50,9 +51,6 @@ MADE: dict[str, Callable[[Path], object]] = {
     "consumequeue_ext": lambda root: touch(root / "consumequeue_ext" / "T" / "0" / f"{0:020d}"),
     "log_elsewhere": lambda root: touch(
         root / "log2" / f"{0:020d}", (root / "commitlog" / f"{0:020d}").read_bytes()
-    ),
-    "compaction": lambda root: touch(
-        root / "compaction" / "compactionLog" / "C" / "0" / f"{0:020d}"
     ),
     "timer": lambda root: touch(root / "timerwheel", bytes(64)),
     "pop": lambda root: (root / "consumequeue" / "rmq_sys_REVIVE_LOG_C").mkdir(),

@@ -35,6 +35,7 @@ def test_info(rmqcore: Run, golden: Path) -> None:
         **json.loads(json.dumps(reader.info().as_dict())),
         "waiting": count_waiting(reader.paths).as_dict(),
         "queues": [queue.as_dict() for queue in reader.queues()],
+        "compacted": [],
         "index_files": [file.as_dict() for file in reader.index_files()],
         "unreadable": [],
         "damage": [],

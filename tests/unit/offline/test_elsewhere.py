@@ -1,4 +1,4 @@
-"""Topics whose messages lie where rmqcore does not read: the Python calls warn where they find none, as the command line does."""
+"""Topics with messages outside of the log: the Python calls warn, as the command line does."""
 
 from __future__ import annotations
 
@@ -27,50 +27,52 @@ CALLS: dict[str, Callable[[StoreReader, str], Any]] = {
 
 
 @pytest.fixture
-def compacted(tmp_path: Path) -> Path:
-    return kept_elsewhere.compacted(tmp_path)
+def cleaned(tmp_path: Path) -> Path:
+    return kept_elsewhere.cleaned(tmp_path)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_call_that_finds_nothing_warns(
-    call: Callable[[StoreReader, str], Any], compacted: Path
+    call: Callable[[StoreReader, str], Any], cleaned: Path
 ) -> None:
     """Each gave an empty answer without a word."""
-    reader = StoreReader(compacted)
-    with pytest.warns(
-        ElsewhereWarning, match="'Old': compaction/compactionLog/Old has the newest message"
-    ):
-        assert not call(reader, "Old")
-    kept_elsewhere.tiered(compacted)
+    kept_elsewhere.tiered(cleaned)
     with pytest.warns(ElsewhereWarning, match="'Gone': older messages may be in the tiered store"):
-        assert not call(reader, "Gone")
+        assert not call(StoreReader(cleaned), "Gone")
 
 
-def test_a_topic_with_messages_in_the_log_brings_no_warning(compacted: Path) -> None:
-    kept_elsewhere.tiered(compacted)
-    reader = StoreReader(compacted)
+@pytest.mark.parametrize("call", ["messages", "batches"])
+def test_live_messages_that_the_log_has_deleted(call: str, cleaned: Path) -> None:
+    """The others were the answer, without a word."""
+    with pytest.warns(ElsewhereWarning, match="'Keys': 11 live messages are only in compaction/"):
+        assert CALLS[call](StoreReader(cleaned), "Keys")
+
+
+def test_a_topic_with_messages_in_the_log_brings_no_warning(cleaned: Path) -> None:
+    kept_elsewhere.tiered(cleaned)
+    reader = StoreReader(cleaned)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert list(reader.messages(topics=["Compact"]))
+        assert list(reader.messages(topics=["Orders"]))
         assert list(reader.messages())
-        assert list(reader.batches(topics=["Compact"]))
-        assert reader.get("Compact", 0, 0).messages
-        assert reader.get("Compact", 0, 11).status.name == "OFFSET_OVERFLOW_ONE"
+        assert list(reader.batches(topics=["Orders"]))
+        assert reader.get("Keys", 0, 0).messages
+        assert reader.get("Orders", 0, 75).status.name == "OFFSET_OVERFLOW_ONE"
 
 
-def test_one_of_several_topics(compacted: Path) -> None:
-    with pytest.warns(ElsewhereWarning, match="'Old'") as told:
-        assert list(StoreReader(compacted).messages(topics=["Compact", "Old"]))
+def test_one_of_several_topics(cleaned: Path) -> None:
+    with pytest.warns(ElsewhereWarning, match="'Keys'") as told:
+        assert list(StoreReader(cleaned).messages(topics=["Keys", "Orders"]))
     assert len(told) == 1
 
 
-def test_spark_warns_on_the_driver(compacted: Path) -> None:
-    options = SourceOptions.parse({"path": str(compacted), "topics": "Old"})
-    with pytest.warns(ElsewhereWarning, match="topic 'Old': compaction/compactionLog/Old has"):
+def test_spark_warns_on_the_driver(cleaned: Path) -> None:
+    options = SourceOptions.parse({"path": str(cleaned), "topics": "Keys"})
+    with pytest.warns(ElsewhereWarning, match="topic 'Keys': compaction/compactionLog/Keys has"):
         MessagesRead(options, columns_of(options)).planned_parts()
-    with pytest.warns(ElsewhereWarning, match="topic 'Old': compaction/compactionLog/Old has"):
-        JobSource.open(str(compacted), {"topics": "Old"})
-    options = SourceOptions.parse({"path": str(compacted)})
+    with pytest.warns(ElsewhereWarning, match="topic 'Keys': compaction/compactionLog/Keys has"):
+        JobSource.open(str(cleaned), {"topics": "Keys"})
+    options = SourceOptions.parse({"path": str(cleaned)})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MessagesRead(options, columns_of(options)).planned_parts()

@@ -142,7 +142,10 @@ cdef str put_reason(const rmq_log *log, const rmq_put *put):
     cdef int limit
     if put.status == RMQ_PUT_BATCH_TOPIC:
         topic = (<bytes> put.msg.topic[:put.msg.topic_len]).decode("utf-8", "replace")
-        return f"topic {topic!r} has batch queues (batchconsumequeue/, queue.type=BatchCQ), which rmqcore does not write"
+        return (
+            f"topic {topic!r} has batch queues (batchconsumequeue/, queue.type=BatchCQ) or is compacted (compaction/, "
+            "cleanup.policy=COMPACTION); rmqcore does not write to it"
+        )
     if put.status != RMQ_PUT_MESSAGE_ILLEGAL and put.status != RMQ_PUT_PROPERTIES_SIZE_EXCEEDED:
         return None
     limit = rmq_put_limit(log, put, &found, &most)

@@ -100,6 +100,8 @@ cdef class GetResult:
     messages : list of MessageView
     suggest_pulling_from_slave : bool
         The messages lie so far back that they have to be read from the disk.
+    compacted_log : str
+        Empty: an open store reads the CommitLog, also of a compacted topic.
     """
 
     cdef readonly object status
@@ -126,6 +128,11 @@ cdef class GetResult:
         self.found[self.count].owner = owner
         self.count += 1
         return 0
+
+    @property
+    def compacted_log(self):
+        """An empty text, as of a reader's result that comes from the CommitLog."""
+        return ""
 
     @property
     def messages(self):
