@@ -142,6 +142,36 @@ class SameSdist(sdist):  # type: ignore[misc]  # setuptools has no types
         return path
 
 
+extensions = cythonize(  # type: ignore[no-untyped-call]
+    [
+        Extension(
+            source.removeprefix("src/").removesuffix(".pyx").replace("/", "."),
+            [source],
+            include_dirs=[NATIVE, "src"],
+            extra_compile_args=glue_args,
+            extra_link_args=link_args,
+            define_macros=[
+                ("RMQCORE_LINKS_KERNELS", None),
+                *([("CYTHON_TRACE_NOGIL", "1")] if switch("COVERAGE") else []),
+            ],
+        )
+        for source in sorted(glob(f"{NATIVE}/*/*.pyx"))
+    ],
+    include_path=["src", "."],
+    # A folder for each kind of generated C: Cython would not notice that a directive changed.
+    build_dir="-".join(["build/generated", *filter(switch, ["COVERAGE", "FREETHREADING"])]),
+    compiler_directives={
+        "language_level": 3,
+        "freethreading_compatible": switch("FREETHREADING"),
+        "embedsignature": True,
+        "linetrace": switch("COVERAGE"),
+    },
+)
+# Not above: cythonize copies the files that it knows of to its output, where session.c is what it makes of session.pyx.
+for extension in extensions:
+    extension.depends += [API, *sorted(glob(f"{NATIVE}/*/*.[ch]"))]
+
+
 setup(
     cmdclass={
         "build_clib": BuildKernels,
@@ -160,30 +190,5 @@ setup(
             },
         )
     ],
-    ext_modules=cythonize(  # type: ignore[no-untyped-call]
-        [
-            Extension(
-                source.removeprefix("src/").removesuffix(".pyx").replace("/", "."),
-                [source],
-                include_dirs=[NATIVE, "src"],
-                depends=[API, *sorted(glob(f"{NATIVE}/*/*.[ch]"))],
-                extra_compile_args=glue_args,
-                extra_link_args=link_args,
-                define_macros=[
-                    ("RMQCORE_LINKS_KERNELS", None),
-                    *([("CYTHON_TRACE_NOGIL", "1")] if switch("COVERAGE") else []),
-                ],
-            )
-            for source in sorted(glob(f"{NATIVE}/*/*.pyx"))
-        ],
-        include_path=["src", "."],
-        # A folder for each kind of generated C: Cython would not notice that a directive changed.
-        build_dir="-".join(["build/generated", *filter(switch, ["COVERAGE", "FREETHREADING"])]),
-        compiler_directives={
-            "language_level": 3,
-            "freethreading_compatible": switch("FREETHREADING"),
-            "embedsignature": True,
-            "linetrace": switch("COVERAGE"),
-        },
-    ),
+    ext_modules=extensions,
 )
