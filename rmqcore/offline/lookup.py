@@ -27,6 +27,7 @@ from rmqcore.offline.queues.get_result import OfflineGetResult
 from rmqcore.offline.queues.queue_get import QueueGet
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset, queue_of
+from rmqcore.offline.queues.uncovered import uncovered
 from rmqcore.offline.queues.wrong_entries import (
     WrongEntry,
     bytes_behind,
@@ -86,7 +87,8 @@ class StoreLookup:
     beyond_log : bool
         The queue that was asked last has entries of messages that the log does not have, at its end.
     wrong_entries : list of DamageRange
-        Entries that the last get looked at and that lead to no record in the log, or to the record of another place.
+        Entries that the last get looked at and that lead to no record in the log, or to the record of another place; and
+        the first message that it found no entry for.
 
     Notes
     -----
@@ -191,6 +193,8 @@ class StoreLookup:
         self.wrong_entries = [*wrong, *file_damage(queue, found, log_min)]
         if found.next_begin_offset >= end and not self.beyond_log:
             self.wrong_entries += bytes_behind(queue, end, log_min)
+        if not self.wrong_entries and not self.beyond_log:
+            self.wrong_entries += uncovered(self._store.paths, queue, found, log_files)
         return found
 
     def _still_wrong(self, wrong: list[WrongEntry]) -> list[WrongEntry]:
