@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.cli.cli_runs import Run
@@ -21,7 +22,10 @@ from rmqcore.maintenance.convert import queue_files
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     place = tmp_path / "stores" / "store"
-    sizes = {"mapped_file_size_commit_log": 1 << 16, "mapped_file_size_consume_queue": 400}
+    sizes: dict[str, Any] = {
+        "mapped_file_size_commit_log": 1 << 16,
+        "mapped_file_size_consume_queue": 400,
+    }
     with package.open(place, max_hash_slot_num=50, max_index_num=200, **sizes) as store:
         for number in range(100):
             store.put(Message("T", b"%d" % number * 40, number % 2, keys="k")).raise_for_status()

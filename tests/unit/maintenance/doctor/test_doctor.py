@@ -173,8 +173,8 @@ def test_records_of_a_release(sound: Path, tmp_path: Path, roomy: None) -> None:
         (found,) = doctor(root, for_version=release).diagnoses
         assert (found.name, found.evidence[0].phy_offset) == ("unread_by_release", first.phy_offset)
         assert f"{count} record" in str(found.evidence[0].found)
-    for release in ("5.1", None):
-        assert doctor(root, for_version=release).diagnoses == ()
+    for other in ("5.1", None):
+        assert doctor(root, for_version=other).diagnoses == ()
     with pytest.raises(ValueError, match=r"such as '4\.9', got 'old'"):
         doctor(root, for_version="old")
 

@@ -70,7 +70,7 @@ def name_in_lower_case(root: Path) -> None:
     (root / "consumequeue" / "A").rename(root / "consumequeue" / "a")
 
 
-HARMS = {
+HARMS: dict[Callable[[Path], None], tuple[int, int]] = {
     first_file: (0, 0),
     last_file: (20, 20),
     queue: (0, 0),
