@@ -16,7 +16,6 @@ from rmqcore.offline.index.index_files import IndexFileReader
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.log.window import record_at
-from rmqcore.offline.remote.remote_paths import RemotePaths
 from rmqcore.offline.rocksdb.index_database import IndexDatabase, IndexStart, damage_of
 from rmqcore.queries.index_query import TAG_TYPE, has_key
 from rmqcore.vocabulary.sysflag import TRANSACTION_ROLLBACK, transaction_type
@@ -57,8 +56,8 @@ class IndexCoverage:
         A file belongs to another log if the records of its first and last message are others than its header says. A part of the
         log between the last message of a file and the first one of the next is searched for the keys; of a part above 16 MiB the
         first MiB shows whether it has keys at all. Behind the newest file a broker may not have come so far: there, the store
-        must be closed. A store behind a URL is not looked at. RocketMQ before 5.4 has no tags in its index: a query for one finds
-        no such part.
+        must be closed. RocketMQ before 5.4 has no tags in its index: a query for one finds no such part. Behind a URL this costs
+        two small requests for each index file, and up to 16 MiB of the log.
 
         What the database covers is not searched. RocketMQ enters no message without UNIQ_KEY there: if the index continues in the
         database alone, such messages are not looked for.
@@ -80,7 +79,7 @@ class IndexCoverage:
         OSError
             A file cannot be read.
         """
-        if isinstance(paths, RemotePaths) or not log_files:
+        if not log_files:
             return []
         covered: int | None = log_files[0].file_from_offset
         log_min = log_files[0].file_from_offset
@@ -136,11 +135,6 @@ class IndexCoverage:
             )
         begin = start.phy_offset
         return _Covered(_begin_of_hour(log_files, start.hour_ms) if begin is None else begin, end)
-
-
-def is_compared(paths: StorePaths, asked: AskedKey) -> bool:
-    """Return True if `IndexCoverage` looks for messages that the index lacks: of a local store, and not by their tags."""
-    return not isinstance(paths, RemotePaths) and asked.index_type != TAG_TYPE
 
 
 class _Covered(NamedTuple):

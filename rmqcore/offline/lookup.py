@@ -12,8 +12,13 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors import RocksdbError
 from rmqcore.errors.arguments import check_ints
-from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
-from rmqcore.offline.index_coverage import AskedKey, IndexCoverage, is_compared
+from rmqcore.offline.index.index_files import (
+    IndexFileReader,
+    find_index_files,
+    unasked_files,
+    wrong_entry,
+)
+from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
@@ -24,6 +29,7 @@ from rmqcore.offline.queues.get_result import OfflineGetResult
 from rmqcore.offline.queues.queue_get import QueueGet
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset, queue_of
+from rmqcore.offline.queues.uncovered import uncovered
 from rmqcore.offline.queues.wrong_entries import (
     WrongEntry,
     bytes_behind,
@@ -37,7 +43,14 @@ from rmqcore.offline.rocksdb.index_database import (
     damage_of,
 )
 from rmqcore.queries.asked import check_get, check_place, check_query
-from rmqcore.queries.index_query import IndexAnswer, has_key, query_offsets
+from rmqcore.queries.index_query import (
+    TAG_TYPE,
+    IndexAnswer,
+    has_key,
+    has_key_hash,
+    hash_of,
+    query_offsets,
+)
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.tag_filter import TagFilter
 from rmqcore.queries.time_search import Boundary
@@ -76,7 +89,8 @@ class StoreLookup:
     beyond_log : bool
         The queue that was asked last has entries of messages that the log does not have, at its end.
     wrong_entries : list of DamageRange
-        Entries that the last get looked at and that lead to no record in the log, or to the record of another place.
+        Entries that the last get looked at and that lead to no record in the log, or to the record of another place; and
+        the first message that it found no entry for.
 
     Notes
     -----
@@ -188,6 +202,8 @@ class StoreLookup:
         self.wrong_entries = [*wrong, *file_damage(queue, found, log_min)]
         if found.next_begin_offset >= end and not self.beyond_log:
             self.wrong_entries += bytes_behind(queue, end, log_min)
+        if not self.wrong_entries and not self.beyond_log:
+            self.wrong_entries += uncovered(self._store.paths, queue, found, log_files)
         return found
 
     def _still_wrong(self, wrong: list[WrongEntry]) -> list[WrongEntry]:
@@ -320,6 +336,7 @@ class StoreLookup:
             answer.last_update_phy_offset,
             [phy_offset for phy_offset, message in found.items() if message is None],
             unasked_files(readers)
+            or _wrong_entries(found, hash_of(topic, key, index_type))
             or self._not_indexed(readers, in_rocksdb, AskedKey(topic, key, index_type)),
         )
 
@@ -335,7 +352,7 @@ class StoreLookup:
             in_rocksdb.database,
             to_end=bool(in_rocksdb.unread),
         )
-        if in_rocksdb.unread and (lines or not is_compared(self._store.paths, asked)):
+        if in_rocksdb.unread and (lines or asked.index_type == TAG_TYPE):
             lines.append(in_rocksdb.unread)
         return lines
 
@@ -410,6 +427,14 @@ class StoreLookup:
 
 def _have_entries(readers: list[IndexFileReader]) -> bool:
     return any(reader.header.index_count > 1 for reader in readers)
+
+
+def _wrong_entries(found: dict[int, MessageView | None], key_hash: int) -> list[str]:
+    """Return a line if an entry of a key's hash leads to a message that has no key with this hash."""
+    for phy_offset, message in found.items():
+        if message is not None and not has_key_hash(message, key_hash):
+            return [wrong_entry(phy_offset)]
+    return []
 
 
 def _newest_of(one: IndexAnswer, other: IndexAnswer, limit: int) -> IndexAnswer:

@@ -23,6 +23,7 @@ from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageList, DamageRange, DamageWarning
+from rmqcore.offline.log.failed_crcs import failed_crcs
 from rmqcore.offline.log.log_files import LogFile, LogShape, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.long_rows import MOST_IN_COLUMNS, LongRowScan
@@ -496,6 +497,11 @@ class StoreReader(StoreFrames):
         check_ints(phy_offset=phy_offset)
         return record_at(self.log_files(), index(phy_offset), self._levels)
 
+    def failed_crcs(self, views: Iterable[MessageView | None]) -> list[DamageRange]:
+        """Return a range of kind ``crc`` for each message whose body fails its CRC, as a walk over the log gives it."""
+        failed = [view for view in views if view is not None and not view.crc_ok()]
+        return failed_crcs(self.log_files(), failed) if failed else []
+
     def lookup(self, phy_offset: int) -> MessageView | None:
         """Another name of `message_at`."""
         return self.message_at(phy_offset)
@@ -524,13 +530,15 @@ class StoreReader(StoreFrames):
 
         Arguments and answer are those of `MessageStore.get`. `damage` says so if the queue has entries of messages behind the
         log's end, or if entries that were looked at lead to no record (kind ``queue_entry``; their messages are left out) or to
-        the record of another place, which is in the answer. A compacted topic (``cleanup.policy=COMPACTION``) is answered from
-        its own log in ``compaction/``, as by Java: see `OfflineGetResult.compacted_log`.
+        the record of another place, which is in the answer. A message whose body fails its CRC is in the answer too (kind
+        ``crc``). A compacted topic (``cleanup.policy=COMPACTION``) is answered from its own log in ``compaction/``, as by
+        Java: see `OfflineGetResult.compacted_log`.
         """
         found = self._lookup.get(
             topic, queue_id, queue_offset, max_messages, tags=tags, max_bytes=max_bytes
         )
         self._note(self._lookup.wrong_entries)
+        self._note(self.failed_crcs(found.messages))
         if self._lookup.beyond_log:
             self._note(self.missing_log() or self._lookup.entries_beyond_log(topic, queue_id))
         elif found.status is GetMessageStatus.OFFSET_TOO_SMALL:
@@ -554,11 +562,12 @@ class StoreReader(StoreFrames):
         The answer is a list, and has the attributes of what `MessageStore.query` answers. Times are those of the records, to the
         millisecond, both included. ``missing_phy_offsets`` lists the entries whose record is not in the log; if the log
         ends before them, `damage` says so. What shows that the index is not complete is in ``unasked_files`` (see `QueryAnswer`)
-        and a `DamageWarning`: the answer may lack messages then.
+        and a `DamageWarning`: the answer may lack messages then. `damage` has messages of the answer whose body fails its CRC.
         """
         found = self._lookup.query(
             topic, key, max_messages, begin_ms, end_ms, index_type=index_type
         )
+        self._note(self.failed_crcs(found))
         if found.missing_phy_offsets:
             self._note_missing_log()
         elif not found:

@@ -10,7 +10,16 @@ from rmqcore._native.index.index_reader import IndexHeader, time_matched
 from rmqcore._native.index.mapped_index import IndexAnswer
 from rmqcore.codec import index_key_hash
 
-__all__ = ["INDEX_TYPES", "TAG_PREFIX", "TAG_TYPE", "IndexAnswer", "has_key", "query_offsets"]
+__all__ = [
+    "INDEX_TYPES",
+    "TAG_PREFIX",
+    "TAG_TYPE",
+    "IndexAnswer",
+    "has_key",
+    "has_key_hash",
+    "hash_of",
+    "query_offsets",
+]
 
 INDEX_TYPES = (None, "K", "U", "T")
 TAG_TYPE = "T"
@@ -41,8 +50,7 @@ def query_offsets(
 
     Source: RocketMQ 5.5.0 IndexService#queryOffset, DefaultMessageStore#queryMessage.
     """
-    text = TAG_PREFIX + key if index_type == TAG_TYPE else key
-    wanted = index_key_hash(topic, text)
+    wanted = hash_of(topic, key, index_type)
     found: list[int] = []
     for file in reversed(files):
         header = file.header
@@ -54,6 +62,19 @@ def query_offsets(
         return IndexAnswer([], 0, 0)
     newest = files[-1].header
     return IndexAnswer(sorted(found), newest.end_timestamp_ms, newest.end_phy_offset)
+
+
+def hash_of(topic: str, key: str, index_type: str | None) -> int:
+    """Return the hash under which an index file has a key."""
+    return index_key_hash(topic, TAG_PREFIX + key if index_type == TAG_TYPE else key)
+
+
+def has_key_hash(message: MessageView, key_hash: int) -> bool:
+    """Return whether a message has any key, id or tag with a hash: otherwise no entry with the hash is of this message."""
+    texts = [*message.keys, f"{TAG_PREFIX}{message.tags}"]
+    if message.uniq_key is not None:
+        texts.append(message.uniq_key)
+    return any(index_key_hash(message.topic, text) == key_hash for text in texts)
 
 
 def has_key(message: MessageView, topic: str, key: str, index_type: str | None) -> bool:

@@ -29,12 +29,22 @@ def time_matched(header: IndexHeader, begin_ms: int, end_ms: int) -> bool: ...
 @final
 class ChainWalk:
     def __new__(
-        cls, header: IndexHeader, hash_: int, slot_value: int, begin_ms: int, end_ms: int
+        cls,
+        header: IndexHeader,
+        hash_: int,
+        slot_value: int,
+        begin_ms: int,
+        end_ms: int,
+        slots: int = 0,
     ) -> Self: ...
     @property
     def next_index(self) -> int: ...
     @property
     def broken_index(self) -> int: ...
+    @property
+    def stray_index(self) -> int: ...
+    @property
+    def before_stray(self) -> int: ...
     def step(self, window: Buffer, first_index: int, limit: int) -> list[int]: ...
 
 @final

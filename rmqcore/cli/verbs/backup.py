@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import counted, human_bytes, print_json, terminal_console, wants_json
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
@@ -101,6 +101,7 @@ def backup(
         print_json(report.as_dict())
     else:
         _print_table(report)
+    report_damage(report.missing)
     return report.exit_code
 
 

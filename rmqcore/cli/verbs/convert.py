@@ -30,6 +30,9 @@ def convert(
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not run fsck on the new store.")
+    ] = False,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
@@ -38,7 +41,8 @@ def convert(
     STORE is only read, and must not be in use. OUT has the same log, so messages keep their ids and offsets, and
     each queue keeps its start and end. A broker uses OUT with storeType=default.
 
-    Exit code 2: a queue of OUT starts or ends elsewhere, or a part of STORE could not be read.
+    Exit code 2: a queue of OUT starts or ends elsewhere, a part of STORE could not be read, or fsck finds damage
+    in OUT: in the log, or because the database is not that of the log.
 
     Example:
       rmqcore convert /data/store /data/converted --queues file
@@ -52,6 +56,7 @@ def convert(
             config=settings,
             commitlog=commitlog,
             follow_links=follow_links,
+            check=not no_check,
             progress=progress,
         )
     if wants_json(json):
@@ -68,6 +73,9 @@ def convert(
             f"the database lacks {counted(report.missing_entries, 'entry')}: OUT has fillers in "
             "their place"
         )
+    if report.fsck is not None and report.fsck["exit_code"]:
+        kinds = ", ".join(sorted(report.fsck["totals"]))
+        note(f"fsck finds damage in OUT ({kinds}): `rmqcore fsck {printable(report.out)}` lists it")
     for place in report.unreadable[:SHOWN]:
         note(f"unreadable: {place}")
     for problem in report.config_problems:

@@ -23,6 +23,14 @@ def doctor(
         ),
     ] = False,
     config: arguments.BrokerConf = None,
+    for_version: Annotated[
+        str | None,
+        typer.Option(
+            "--for-version",
+            metavar="V",
+            help="Count the records that this release of RocketMQ cannot read, such as 4.9.",
+        ),
+    ] = None,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
@@ -51,6 +59,7 @@ def doctor(
             commitlog=commitlog,
             follow_links=follow_links,
             broker_conf=config,
+            for_version=for_version,
             progress=progress,
         )
     if kind == ReportFormat.table:

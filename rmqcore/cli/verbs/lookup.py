@@ -44,8 +44,8 @@ def lookup(
     """Print the message with this id, or at this CommitLog offset.
 
     The id is the broker's message id, which has 32 or 56 hex digits. A record must start at the CommitLog offset.
-    The exit code is 1 if there is no such message, and 2 if the log lacks messages at its end, so that the
-    message may be one of them.
+    The exit code is 1 if there is no such message. It is 2 if the log lacks messages at its end, so that the
+    message may be one of them, and if the body of the message fails its CRC.
 
     Example:
       rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C
@@ -65,7 +65,10 @@ def lookup(
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
         view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))
         if view is not None:
-            return answer.show_one(view)
+            code = answer.show_one(view)
+            damage = reader.failed_crcs([view])
+            report_damage(damage)
+            return DAMAGED if damage else code
         wanted = parse_msg_id(id_or_offset).phy_offset if by_id else _offset(id_or_offset)
         missing = [
             one

@@ -241,6 +241,8 @@ def _plan_rows(
         )
     if plan.warnings:
         rows["warning"] = "\n".join(plan.warnings)
+    if plan.scan is not None and plan.scan.unread is not None:
+        rows["unreadable"] = str(plan.scan.unread)
     rows["index"] = _index_row(index)
     rows["verdict"] = "nothing is lost"
     if plan.findings.misnamed:
@@ -301,4 +303,6 @@ def _report_rows(report: RecoveryReport) -> dict[str, str]:
         rows["misnamed"] = _misnamed_row(report.misnamed)
     if report.warnings:
         rows["warning"] = "\n".join(report.warnings)
+    if report.unread is not None:
+        rows["unreadable"] = str(report.unread)
     return rows

@@ -397,6 +397,8 @@ def _say_what_was_found(store: MessageStore) -> None:
         )
     for warning in found.warnings:
         note(f"Warning: {warning}")
+    if found.unread is not None:
+        note(f"Warning: {found.unread}")
     if store.config.broker_role == "SYNC_MASTER" and store.config.in_sync_replicas < 2:
         note(
             "Warning: brokerRole is SYNC_MASTER and inSyncReplicas 1, as in Java: a send waits for no slave; "

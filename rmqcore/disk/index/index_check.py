@@ -20,6 +20,8 @@ from rmqcore.disk.read_range import read_range
 
 CHECK_BYTES = 4 * 1024 * 1024
 MAX_FINDINGS = 1_000
+MOST_SLOTS = 1 << 25
+"""Slots of which the check of a file keeps the newest entry, in 128 MiB; Java makes 5 million."""
 
 
 @dataclass(frozen=True, slots=True)

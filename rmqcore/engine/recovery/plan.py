@@ -34,6 +34,7 @@ from rmqcore.engine.recovery.scan import (
     batch_rows,
 )
 from rmqcore.engine.recovery.start_file import Start, choose_start
+from rmqcore.engine.recovery.unread_records import UnreadCount
 from rmqcore.errors import CommitLogMissingError
 from rmqcore.vocabulary.topics import QueueKey
 
@@ -353,8 +354,9 @@ def _scan(
     ends_at: int | None,
 ) -> ScannedLog:
     """Scan the log from a file on, and pass each batch and each skipped range to `check`."""
+    columns = dict.fromkeys((*RecordCompare.columns, *UnreadCount(config.for_version).wanted))
     rows = ColumnScan(
-        RecordCompare.columns,
+        tuple(columns),
         delay_levels=commitlog.delay_levels,
         stop_offset=ends_at,
         batch_rows=batch_rows,

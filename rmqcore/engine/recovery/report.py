@@ -10,6 +10,7 @@ from rmqcore.engine.recovery.aside import InNoQueue, in_no_queue_fields
 from rmqcore.engine.recovery.heal import HealResult
 from rmqcore.engine.recovery.index.heal import IndexReport
 from rmqcore.engine.recovery.plan import RecoveryPlan
+from rmqcore.engine.recovery.unread_records import UnreadRecords
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.shown.report import Report
 
@@ -72,6 +73,8 @@ class RecoveryReport(Report):
         have entries at the places that they name.
     index : IndexReport
         Findings in ``index/``, and the messages to index again.
+    unread : UnreadRecords or None
+        Records of the scan that the release of ``for_version`` cannot read; None if there are none.
     """
 
     clean_exit: bool
@@ -108,6 +111,7 @@ class RecoveryReport(Report):
     misnamed: tuple[Misnamed, ...] = ()
     keeps_misnamed: bool = False
     index: IndexReport = field(default_factory=IndexReport)
+    unread: UnreadRecords | None = None
 
     @property
     def exit_code(self) -> int:
@@ -148,6 +152,8 @@ class RecoveryReport(Report):
                 f"{self.aside.count} messages are in no queue: another record has their queue "
                 "offset"
             )
+        if self.unread is not None:
+            lines.append(str(self.unread))
         return "\n".join([*lines, *self.heal_reasons, *self.warnings, *map(str, self.misnamed)])
 
 
@@ -196,6 +202,7 @@ def report_of(
         warnings=plan.warnings,
         misnamed=tuple(found.misnamed),
         keeps_misnamed=found.keeps_misnamed,
+        unread=None if scan is None else scan.unread,
         aside=aside,
         plan_seconds=plan.seconds,
         apply_seconds=apply_seconds,

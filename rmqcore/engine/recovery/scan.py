@@ -23,6 +23,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.log_window import LogWindow, WholeFile
 from rmqcore.engine.recovery.file_scan import PassedOver
 from rmqcore.engine.recovery.misplaced import Misplaced
+from rmqcore.engine.recovery.unread_records import UnreadCount, UnreadRecords
 
 Progress = Callable[[int, int], object]
 BATCH_BYTES = 64 << 20
@@ -81,6 +82,8 @@ class ScannedLog:
     last_phy_offset, last_store_timestamp_ms : int
         Start and store time of the last record; -1 without records.
     records, record_bytes : int
+    unread : UnreadRecords or None
+        Records that the release of ``for_version`` cannot read; None if there are none.
     """
 
     start_phy_offset: int
@@ -90,6 +93,7 @@ class ScannedLog:
     records: int
     record_bytes: int
     stop: ScanStop
+    unread: UnreadRecords | None = None
 
 
 def batch_rows(queue_count: int) -> int:
@@ -108,7 +112,8 @@ class RecoveryScan:
     config : MessageStoreConfig
         ``check_crc_on_recover``, ``force_verify_prop_crc``, ``check_commit_log_offset_on_recover``.
     rows : ColumnScan
-        Fills the batches, with the columns `COUNTED` among others. If it has a stop offset, the log ends there.
+        Fills the batches, with the columns `COUNTED` and those that `UnreadCount` wants among others. If it has a stop
+        offset, the log ends there.
     on_batch : callable
         Called with the scan, each batch, and the CommitLog offset of its first record; the other records follow without
         a gap.
@@ -152,7 +157,10 @@ class RecoveryScan:
         self._check_prop_crc = config.check_crc_on_recover and config.force_verify_prop_crc
         self._check_crc = config.check_crc_on_recover and not config.force_verify_prop_crc
         self._rows = rows
-        self._scan = ColumnScan(COUNTED, stop_offset=batches_from, batch_rows=MOST_ROWS)
+        self._unread = UnreadCount(config.for_version)
+        self._scan = ColumnScan(
+            (*COUNTED, *self._unread.wanted), stop_offset=batches_from, batch_rows=MOST_ROWS
+        )
         self._watch = watch
         self._on_batch = on_batch
         self._progress = progress
@@ -181,6 +189,7 @@ class RecoveryScan:
             self._records,
             self._record_bytes,
             stop,
+            self._unread.found,
         )
 
     def _scan_file(self, file: MappedFile, *, last: bool) -> ScanStop:
@@ -263,6 +272,7 @@ class RecoveryScan:
         self._record_bytes += end - begin
         self._last_phy_offset = end - int(sizes[-1])
         self._last_store_timestamp_ms = int(times[-1])
+        self._unread.add(batch)
         if self._scan is self._rows:
             self._on_batch(self._scan, batch, begin)
 

@@ -28,8 +28,10 @@ from rmqcore.maintenance.backup.store_copy import OWN, Copied, Options, StoreCop
 from rmqcore.offline.found_config import found_config
 from rmqcore.offline.fsck import FsckReport, fsck
 from rmqcore.offline.fsck.findings import ERROR
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.walk import Progress
+from rmqcore.offline.missing_log import missing_log
 from rmqcore.offline.reader import LogDirectories, store_paths
 
 if TYPE_CHECKING:
@@ -150,9 +152,11 @@ def _run(
         with StoreLocks(own), _nothing_left_of_a_refused_run(dest):
             copy = StoreCopy(paths, dest, manifest, options)
             copied = copy.run()
+        # Asked before the copy is opened, which removes the entries of messages that the log lacks.
+        missing = missing_log(own, copied.watermark.phy_offset)
         reason = "" if copied.clean else _settle(own, settings, options.progress)
         found = _checked(paths, own, config, options) if options.check else None
-        report = _report(paths, own, copy, copied, reason, found, time.monotonic() - began)
+        report = _report(paths, own, copy, copied, reason, missing, found, time.monotonic() - began)
         manifest.state = WHOLE if found is None or found["in_source"] else DAMAGED_COPY
         manifest.watermark_phy_offset = report.watermark_phy_offset
         manifest.watermark_store_timestamp_ms = report.watermark_store_timestamp_ms
@@ -232,6 +236,7 @@ def _report(
     copy: StoreCopy,
     copied: Copied,
     reason: str,
+    missing: list[DamageRange],
     found: dict[str, Any] | None,
     seconds: float,
 ) -> BackupReport:
@@ -252,6 +257,7 @@ def _report(
         torn=seen.torn,
         skipped=seen.skipped,
         unreadable=seen.unreadable,
+        missing=missing,
         state=CRASHED if reason else CLEAN,
         state_reason=reason,
         fsck=found,

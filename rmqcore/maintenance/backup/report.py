@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.shown.report import Report
 
 CLEAN, CRASHED = "clean", "unclean, as after a crash"
@@ -57,6 +58,9 @@ class BackupReport(Report):
         Links, FIFOs and devices in the store: they are not copied.
     unreadable : list of str
         Places that could not be read: they are zeros in the copy.
+    missing : list of DamageRange
+        Messages behind the end of the log that queues, index or checkpoint know: the log of the store lacks them. After
+        an unclean exit that alone is not damage: a power cut leaves it.
     state : str
         ``clean``, or ``unclean, as after a crash``: an open will recover the copy.
     state_reason : str
@@ -81,6 +85,7 @@ class BackupReport(Report):
     torn: list[str]
     skipped: list[str]
     unreadable: list[str]
+    missing: list[DamageRange]
     state: str
     state_reason: str
     fsck: dict[str, Any] | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
@@ -31,6 +32,7 @@ from rmqcore.maintenance.salvage.new_store import new_store
 from rmqcore.maintenance.salvage.other_parts import OtherParts
 from rmqcore.maintenance.salvage.room import check_room, full_disk_error
 from rmqcore.offline.found_config import found_config
+from rmqcore.offline.fsck import fsck
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.walk import Progress
@@ -49,6 +51,7 @@ def convert(
     config: MessageStoreConfig | None = None,
     commitlog: LogDirectories | None = None,
     follow_links: bool = False,
+    check: bool = True,
     progress: Progress | None = None,
 ) -> ConvertReport:
     """Make a store with queue files from a store whose queues are in RocksDB, or in both.
@@ -71,6 +74,8 @@ def convert(
         Where the CommitLog is; see `StoreReader`.
     follow_links : bool
         As of `StoreReader`.
+    check : bool
+        Compare log, queues and index of the new store (`fsck`): the database may be that of another log.
     progress : callable, optional
         Called with (bytes done, bytes in all), of the log's files.
 
@@ -108,6 +113,8 @@ def convert(
         with full_disk_error(target_path, needed):
             work.run(working)
             sync_tree(working)
+        if check:
+            work.check(working)
         _check_not_in_use(paths)
         work.check_unchanged()
     return work.report(target_path, time.perf_counter() - began)
@@ -152,6 +159,7 @@ class _Convert:
         self._done = 0
         self._unreadable: list[str] = []
         self._index_made = False
+        self._fsck: dict[str, Any] | None = None
         self._signature = self._sizes()
 
     def _sizes(self) -> list[tuple[str, int, int]]:
@@ -161,6 +169,18 @@ class _Convert:
             status = os.stat(file.path)
             found.append((str(file.path), status.st_size, status.st_mtime_ns))
         return found
+
+    def check(self, working: Folder) -> None:
+        """Compare the parts of the new store with each other."""
+        levels = self._config.changed(
+            store_path_commit_log=None, read_only_commit_log_store_paths=None
+        )
+        found = fsck(working.path, config=levels, progress=self._progress)
+        self._fsck = {
+            "exit_code": found.exit_code,
+            "records": found.counts["records"],
+            "totals": found.totals,
+        }
 
     def check_unchanged(self) -> None:
         """Check that the log was not written while it was copied."""
@@ -267,5 +287,6 @@ class _Convert:
             left_behind=tuple(self._parts.left_behind),
             config_problems=self._parts.problems,
             unreadable=self._unreadable,
+            fsck=self._fsck,
             seconds=seconds,
         )

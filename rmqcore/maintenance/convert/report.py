@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.backup.report import Way
@@ -60,6 +61,8 @@ class ConvertReport(Report):
         Files of ``config/`` that are torn.
     unreadable : list of str
         Places that could not be read: they are zeros in the new store.
+    fsck : dict or None
+        What fsck found in the new store: ``exit_code``, ``records`` and ``totals``. None if it was not checked.
     seconds : float
     """
 
@@ -79,10 +82,12 @@ class ConvertReport(Report):
     left_behind: tuple[str, ...]
     config_problems: list[ConfigProblem]
     unreadable: list[str]
+    fsck: dict[str, Any] | None
     seconds: float
 
     @property
     def exit_code(self) -> int:
-        """2 when the new store is not the same in all queues, or a part of the store could not be read; else 0."""
+        """2 when the new store is not the same in all queues, a part could not be read, or fsck found errors; else 0."""
         odd = self.missing_entries or self.differing or self.config_problems or self.unreadable
-        return DAMAGED if odd else OK
+        found = OK if self.fsck is None else self.fsck["exit_code"]
+        return DAMAGED if odd or found != OK else OK

@@ -36,6 +36,7 @@ from rmqcore.maintenance.doctor.patient import (
     evidence_of,
 )
 from rmqcore.maintenance.doctor.queue_checks import (
+    check_entries,
     check_groups,
     check_queue_ends,
     check_start,
@@ -68,6 +69,7 @@ CHECKS: tuple[Check, ...] = (
     check_the_checkpoint,
     check_queue_ends,
     check_start,
+    check_entries,
     check_groups,
     check_waiting,
     check_delay_offsets,
@@ -89,6 +91,7 @@ def doctor(
     commitlog: LogDirectories | None = None,
     follow_links: bool = False,
     broker_conf: str | os.PathLike[str] | None = None,
+    for_version: str | None = None,
     now_ms: int | None = None,
     progress: Progress | None = None,
 ) -> DoctorReport:
@@ -113,6 +116,9 @@ def doctor(
         As of `StoreReader`; any other link is a diagnosis.
     broker_conf : path-like, optional
         The file that `config` was read from, which commands name.
+    for_version : str, optional
+        A release of RocketMQ such as ``"4.9"``: count the records that it cannot read, in the part of the log that is read.
+        None: the setting of `config`.
     now_ms : int, optional
         Replaces the clock: milliseconds since the epoch.
     progress : callable, optional
@@ -122,6 +128,8 @@ def doctor(
     ------
     NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
         See `fsck`.
+    ValueError
+        `for_version` is not a release.
     """
     began = time.monotonic()
     root = absolute_path(path, "path")
@@ -129,7 +137,7 @@ def doctor(
     options = "" if commitlog is None else f" --commitlog {shlex.quote(_directories(commitlog))}"
     options += " --follow-links" if follow_links else ""
     settings = "" if broker_conf is None else f" --config {shlex.quote(os.fspath(broker_conf))}"
-    patient = Patient(paths, config, now_ms, progress, options, settings)
+    patient = Patient(paths, config, now_ms, progress, options, settings, for_version)
     found: list[Diagnosis] = []
     for check in CHECKS:
         found += _safely(patient, check)

@@ -114,6 +114,16 @@ KINDS = {
         "Rename the file to the offset in its first record, or copy the directory again unchanged.",
         "mv -n {log_file} {log_name}",
     ),
+    "unread_by_release": Kind(
+        WARNING,
+        (1, 7),
+        "The log has records that the RocketMQ release of for_version cannot read: it was written "
+        "without that setting, or by a newer broker. That release ends the log at the first of "
+        "them when it starts, and drops everything behind it.",
+        "Do not give the store to that release. Make a store without these records with salvage; "
+        "its report names each of them.",
+        "rmqcore salvage {store} {store_salvaged} --for-version {release}",
+    ),
     "clock_step": Kind(
         WARNING,
         (10, 11),

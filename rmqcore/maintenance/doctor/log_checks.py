@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.engine.recovery.unread_records import UnreadCount
 from rmqcore.maintenance.doctor.name_checks import ANYWHERE
 from rmqcore.maintenance.doctor.patient import Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
@@ -14,7 +16,7 @@ from rmqcore.offline.fsck.file_names import check_checkpoint
 from rmqcore.offline.fsck.findings import Finding, Findings
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.long_record import LongRecords
-from rmqcore.offline.log.walk import LogWalk
+from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.missing_log import StoreEnd
 from rmqcore.vocabulary.units import HOUR_MS
 
@@ -36,7 +38,10 @@ class _ClosedEnd(StoreEnd):
 
 
 def check_records(patient: Patient) -> Iterator[Diagnosis]:
-    """Yield damage in the log that a start reads, and bytes behind the last record; wrong names are another check's."""
+    """Yield damage in the log that a start reads, bytes behind the last record, and records that a release cannot read.
+
+    Wrong names are another check's.
+    """
     files = [
         facts.file
         for facts in patient.log.files
@@ -45,17 +50,26 @@ def check_records(patient: Patient) -> Iterator[Diagnosis]:
     if not files:
         return
     damage = DamageList()
-    walk = LogWalk(
+    unread = UnreadCount(patient.for_version)
+    walk: LogWalk[Batch] = LogWalk(
         files,
-        ColumnScan(("phy_offset",)),
+        ColumnScan(unread.wanted or ("phy_offset",)),
         damage,
         shape=patient.log.shape,
         long_records=LongRecords(),
         progress=patient.progress,
         end=_ClosedEnd(patient.paths),
     )
-    for _ in walk.run():
-        pass
+    for batch in walk.run():
+        if not isinstance(batch, Blank):
+            unread.add(batch)
+    if unread.found is not None:
+        one = unread.found
+        yield patient.diagnosis(
+            "unread_by_release",
+            [Evidence("commitlog", str(one), "none", one.first_phy_offset)],
+            release=one.for_version,
+        )
     found = {
         name: [
             Evidence(

@@ -31,6 +31,7 @@ from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import each_queue, queue_names
 from rmqcore.vocabulary.clock import wall_clock_ms
+from rmqcore.vocabulary.rocketmq_versions import readable_records
 
 WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ", "rmqcore salvage ")
 """Commands that accept a broker.conf."""
@@ -56,6 +57,13 @@ class Patient:
         Of the command line, which a command for this store needs.
     settings : str
         The option that names the broker.conf.
+    for_version : str, optional
+        A release that has to read the store; None: that of `config`.
+
+    Raises
+    ------
+    ValueError
+        `for_version` is not a release.
     """
 
     def __init__(
@@ -66,10 +74,13 @@ class Patient:
         progress: Progress | None = None,
         options: str = "",
         settings: str = "",
+        for_version: str | None = None,
     ) -> None:
         self.paths = paths
         self.config = config
         self.settings = config or MessageStoreConfig()
+        self.for_version = for_version or self.settings.for_version
+        readable_records(self.for_version)  # refuses what is not a release
         self.now_ms = wall_clock_ms() if now_ms is None else now_ms
         self.progress = progress
         self.moved: dict[

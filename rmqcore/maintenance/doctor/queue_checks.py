@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rmqcore._native.format.layout import CQ_FILLER_SIZE
+from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.queue_ends import end_of_message
+from rmqcore.disk.queue_shape import QueueShape
 from rmqcore.engine.recovery.misnamed import misnamed_record
 from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.engine.recovery.queue_findings import CLEAN_BYTES
@@ -19,6 +20,9 @@ from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
+
+READ_BYTES = 64 << 20
+"""Bytes of queues to read at most."""
 
 
 class _QueueEnd(NamedTuple):
@@ -97,10 +101,43 @@ def check_start(patient: Patient) -> Iterator[Diagnosis]:
             for one in plan.aside.records
         ]
         yield patient.diagnosis("place_taken", evidence)
+    wrong, lags = plan.differing_entries, plan.dispatch_from < plan.end_phy_offset
+    if wrong and not (lags or patient.unclean or plan.aside.count) and patient.read_from > 0:
+        what = f"{wrong} entries are missing or wrong, of {plan.findings.compared_records} compared"
+        yield patient.diagnosis(
+            "queue_entries", [Evidence("consumequeue", what, "what the log has")]
+        )
     if index.damage is not None and patient.paths.index.is_dir() and not patient.unclean:
         yield patient.diagnosis(
             "index_files", [Evidence("index", index.damage, "what the log has")]
         )
+
+
+def check_entries(patient: Patient) -> Iterator[Diagnosis]:
+    """Yield queues of a large log whose own files show missing or wrong entries; those of a small log are compared with it."""
+    if patient.read_from == 0 or not patient.has_messages or patient.database is not None:
+        return
+    left, end = READ_BYTES, patient.log_end()
+    wrong = []
+    for queue in patient.queues:
+        size = CQ_STORE_UNIT_SIZE * sum(file.entry_count for file in queue.files)
+        if queue.unit_size != CQ_STORE_UNIT_SIZE or not 0 < size <= left:
+            continue
+        left -= size
+        shape = QueueShape(queue.files, patient.log_min, end, end)
+        _, suspects = shape.suspects(thorough=True, end=max_offset(queue), stale=False)
+        wrong += [
+            Evidence(
+                patient.shown(queue.directory),
+                one.reason,
+                f"those of messages from {one.log_begin} to {one.log_end}",
+                one.log_begin,
+            )
+            for one in suspects
+            if one.sure and one.log_begin < one.log_end
+        ]
+    if wrong:
+        yield patient.diagnosis("queue_entries", wrong)
 
 
 def _min_below(patient: Patient, below: list[tuple[QueueFiles, int, int]]) -> Diagnosis:

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from rmqcore._native.format.layout import (
     DEFAULT_ENTRIES,
     DEFAULT_SLOTS,
@@ -24,6 +27,8 @@ from rmqcore._native.format.layout import (
 from rmqcore._native.index.index_reader import ChainWalk, IndexHeader, decode_header
 from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.index.index_check import MAX_FINDINGS, IndexFileCheck, check_index_file
+from rmqcore.disk.index.index_entries import read_entries
+from rmqcore.disk.index.lost_slots import lost_slots
 from rmqcore.disk.index.slot_count import find_slot_count
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, is_index_file_name
@@ -105,6 +110,7 @@ class IndexFileReader:
         self.path = path
         self.link_of: str | None = None
         self.broken_chain: str | None = None
+        self._lost_slots: npt.NDArray[np.int64] | None = None
         self.size = path.stat().st_size
         self.header = self._read_header()
         self.slot_count = slot_count
@@ -187,16 +193,17 @@ class IndexFileReader:
         """Return the phy offsets of entries with a key hash, newest first, at most `limit`.
 
         Their times, in whole seconds after the file's begin, lie between `begin_ms` and `end_ms`, both
-        included. The chain ends where a step does not lead to an older entry, so damage cannot make it a loop;
-        `problem` says so afterwards. The answer is empty when the number of slots is unknown.
+        included. The chain ends where a step does not lead to an older entry, so damage cannot make it a loop.
+        `problem` says afterwards whether it ended so, or lacks entries because it leads to those of another slot, or
+        because the slot is empty. The answer is empty when the number of slots is unknown.
 
         Source: RocketMQ 5.5.0 IndexFile#selectPhyOffset.
         """
         if self.slot_count is None or limit <= 0 or key_hash < 0:
             return []
-        slot_pos = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * (key_hash % self.slot_count)
-        slot = int.from_bytes(read_range(self.path, slot_pos, INDEX_SLOT_SIZE), "big", signed=True)
-        walk = ChainWalk(self.header, key_hash, slot, begin_ms, end_ms)
+        slot_number = key_hash % self.slot_count
+        slot = self._slot(key_hash)
+        walk = ChainWalk(self.header, key_hash, slot, begin_ms, end_ms, self.slot_count)
         found: list[int] = []
         while walk.next_index and len(found) < limit:
             first = max(0, walk.next_index - WINDOW_ENTRIES + 1)
@@ -211,12 +218,59 @@ class IndexFileReader:
             self.broken_chain = (
                 f"entry {walk.broken_index} of a chain does not lead to an older entry"
             )
+        elif walk.stray_index and self._loses_entries(walk, slot_number):
+            self.broken_chain = f"entry {walk.stray_index} is not of the chain that leads to it"
         elif slot >= self.header.index_count > 0 and self._read_header() == self.header:
             self.broken_chain = (
-                f"slot {key_hash % self.slot_count} leads to entry {slot}, its header counts "
+                f"slot {slot_number} leads to entry {slot}, its header counts "
                 f"{self.header.index_count - 1} entries"
             )
+        elif slot <= 0 and slot_number in self.lost_slots():
+            self.broken_chain = f"slot {slot_number} leads to no entry, but entries belong to it"
         return found
+
+    def _loses_entries(self, walk: ChainWalk, slot: int) -> bool:
+        """Return whether a chain that leads to an entry of another slot lacks entries of its own, or that entry was changed.
+
+        Java leaves sound chains that continue so, when two files were made in the same millisecond and share a name: the
+        entry is in its own chain too, and no older entry of the slot is in the file.
+        """
+        assert self.slot_count is not None
+        if not self._is_in_its_chain(walk.stray_index):
+            return True
+        stop = walk.before_stray or self.header.index_count
+        parts = read_entries(self.path, self.slot_count, 1, stop)
+        return any((part["key_hash"] % self.slot_count == slot).any() for _, part in parts)
+
+    def _is_in_its_chain(self, index: int) -> bool:
+        """Return whether the slot of an entry's hash leads to the entry."""
+        assert self.slot_count is not None
+        data = read_range(self.path, self._entry_pos(index), 4)
+        key_hash = int.from_bytes(data, "big", signed=True)
+        walk = ChainWalk(self.header, key_hash, self._slot(key_hash), 0, MAX_OFFSET)
+        while walk.next_index > index:
+            first = max(index + 1, walk.next_index - WINDOW_ENTRIES + 1)
+            count = walk.next_index - first + 1
+            window = read_range(self.path, self._entry_pos(first), INDEX_ENTRY_SIZE * count)
+            before = walk.next_index
+            walk.step(window, first, count)
+            if walk.next_index == before:  # the file ends before this entry
+                return False
+        return walk.next_index == index
+
+    def _slot(self, key_hash: int) -> int:
+        """Return what the slot of a hash holds."""
+        assert self.slot_count is not None
+        pos = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * (key_hash % self.slot_count)
+        return int.from_bytes(read_range(self.path, pos, INDEX_SLOT_SIZE), "big", signed=True)
+
+    def lost_slots(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of slots that lead to no entry, though entries belong to them; see `lost_slots`."""
+        if self._lost_slots is None:
+            if self.slot_count is None or self.header.index_count <= 1:
+                return np.empty(0, np.int64)
+            self._lost_slots = lost_slots(self.path, self.header, self.slot_count)
+        return self._lost_slots
 
     def check(self, *, limit: int = MAX_FINDINGS) -> IndexFileCheck:
         """Check every entry and slot against each other and against the header; see `check_index_file`."""
@@ -276,6 +330,13 @@ def unasked_files(readers: Iterable[IndexFileReader]) -> list[str]:
         A file cannot be read.
     """
     return [f"index/{one.path.name}: {why}" for one in readers if (why := one.problem())]
+
+
+def wrong_entry(phy_offset: int) -> str:
+    """Return the line for an entry that leads to a message without a key of the entry's hash."""
+    return (
+        f"index: an entry for this key leads to the message at {phy_offset}, which has no such key"
+    )
 
 
 def list_index_files(paths: StorePaths) -> list[IndexFileInfo]:

@@ -9,13 +9,19 @@ from rmqcore._native.format.codec import MessageView
 from rmqcore.codec import index_key_hash, parse_msg_id
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.disk.store_kinds import INDEX_DATABASE
+from rmqcore.disk.topics_file import TOPICS_FILE, configured_topics
 from rmqcore.errors import CorruptIndexError, StoreError
-from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, unasked_files
+from rmqcore.offline.index.index_files import (
+    IndexFileReader,
+    find_index_files,
+    unasked_files,
+    wrong_entry,
+)
 from rmqcore.offline.index_coverage import AskedKey, IndexCoverage
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.rocksdb.index_database import IndexDatabase, asked_index
-from rmqcore.queries.index_query import has_key
+from rmqcore.queries.index_query import has_key, has_key_hash
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.storage.locations import StoreLocation
 
@@ -33,7 +39,7 @@ class FindPlacesTask:
         Asked of the index: `keys` of any kind, `ids` as UNIQ_KEYs.
     index_topics : tuple of str or None
         The topics to ask the index for, since it knows keys only together with their topic; None for all topics that have
-        queues, empty to leave the index alone.
+        queues or are in ``config/topics.json``, empty to leave the index alone.
     options : SourceOptions
     """
 
@@ -94,10 +100,11 @@ def _by_index(
     task: FindPlacesTask, files: list[LogFile], ids: Iterable[str], missing: set[int]
 ) -> Iterator[tuple[str, MessageView]]:
     asked = [(key, None) for key in task.keys] + [(msg_id, "U") for msg_id in ids]
-    topics = task.index_topics
-    if topics is None:
-        topics = tuple(task.store.topics())
-    with task.store.local_copy("index", INDEX_DATABASE, "abort") as paths:
+    with task.store.local_copy("index", INDEX_DATABASE, "abort", TOPICS_FILE) as paths:
+        topics = task.index_topics
+        if topics is None and (queues := task.store.topics()):
+            topics = tuple(sorted({*queues, *configured_topics(paths)}))
+        topics = topics or ()
         readers = find_index_files(paths)
         has_files = any(reader.header.index_count > 1 for reader in readers)
         in_rocksdb = asked_index(paths, has_files=has_files)
@@ -117,6 +124,8 @@ def _by_index(
                 for message in _messages(task, readers, files, key_hash, missing):
                     if has_key(message, topic, text, kind):
                         yield text, message
+                    elif not has_key_hash(message, key_hash):
+                        _check_coverage(task.store, [wrong_entry(message.phy_offset)])
                 if database is not None:
                     asked_key = AskedKey(topic, text, kind)
                     for message in _in_database(task, database, files, asked_key, missing):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from rmqcore.config import MessageStoreConfig
+from rmqcore.errors.arguments import SettingError
 from rmqcore.spark.options import values
 from rmqcore.spark.options.source_options import parse_value
 from rmqcore.spark.options.table import Option
@@ -175,9 +176,14 @@ class SinkOptions:
         Raises
         ------
         ValueError
-            Sizes that do not fit; the message names the setting.
+            Sizes that do not fit, or a release that does not exist; the message names the option.
         """
-        return MessageStoreConfig(**{name: getattr(self, name) for name in _SETTINGS})
+        try:
+            return MessageStoreConfig(**{name: getattr(self, name) for name in _SETTINGS})
+        except SettingError as error:
+            raise error.renamed(
+                {option.field: f"option {option.name}" for option in SINK_OPTIONS}
+            ) from None
 
 
 def _unknown(name: str) -> str:

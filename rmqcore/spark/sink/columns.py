@@ -118,6 +118,12 @@ def _check(types: dict[str, str], named: dict[str, str], options: SinkOptions) -
     for wanted in ("topic", "body"):
         if wanted not in named and not (wanted == "topic" and options.topic is not None):
             fixed = ", or the option topic" if wanted == "topic" else ""
+            taken = [field for field, column in named.items() if column.lower() == wanted]
+            if taken:
+                raise ValueError(
+                    f"column {wanted} is missing: the option column.{taken[0]} writes the column of this name as "
+                    f"{taken[0]}; expected an option column.{wanted}{fixed}"
+                )
             raise ValueError(
                 f"column {wanted} is missing: expected a column {wanted}, an option column.{wanted}{fixed}; found "
                 f"{', '.join(types)}"

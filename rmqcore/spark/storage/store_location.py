@@ -240,7 +240,10 @@ class StoreLocation:
         """Names of topics with queues, sorted."""
         if self.has_database():
             return sorted({topic for topic, _ in self.queue_names()})
-        return [name for name, is_dir in self.names("consumequeue").items() if is_dir]
+        parts = ("consumequeue", "batchconsumequeue")
+        return sorted(
+            {name for part in parts for name, is_dir in self.names(part).items() if is_dir}
+        )
 
     def _remote(self) -> tuple[RemoteFilesystem, str]:
         return split_uri(self.root, self.storage)

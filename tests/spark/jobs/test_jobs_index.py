@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 from collections.abc import Callable, Sequence
@@ -46,6 +47,24 @@ def test_an_index_that_is_gone_is_no_answer(tmp_path: Path) -> None:
     for topics in (None, ("T", "Other")):
         with pytest.raises(StoreError, match="index has no entries, but the log has messages"):
             place_of(root, "K4", topics)
+
+
+def test_a_topic_whose_queues_are_lost_is_asked_for(tmp_path: Path) -> None:
+    """Without topics, those with queues were asked for: the messages of another were left out without a word."""
+    with rmqcore.open(tmp_path, services=False, max_hash_slot_num=SLOTS, max_index_num=60) as store:
+        for topic in ("T", "U", "V"):
+            store.put(Message(topic, b"x", keys=["K"])).raise_for_status()
+        while store.dispatch_behind_bytes:
+            store.dispatch_once()
+    expected = place_of(tmp_path, "K")
+    assert len(expected) == 3
+    (tmp_path / "config").mkdir()
+    table = {topic: {"topicName": topic} for topic in ("T", "U")}
+    (tmp_path / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
+    shutil.rmtree(tmp_path / "consumequeue" / "U")
+    (tmp_path / "batchconsumequeue").mkdir()
+    (tmp_path / "consumequeue" / "V").rename(tmp_path / "batchconsumequeue" / "V")
+    assert place_of(tmp_path, "K") == expected
 
 
 def test_a_store_without_messages_needs_no_index(tmp_path: Path) -> None:

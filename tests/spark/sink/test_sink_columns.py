@@ -256,6 +256,7 @@ def test_a_row_that_makes_no_message(
         ("topic string, body string", {"queueSelector": "hash"}, "hashColumn: unknown column keys"),
         ("topic string, body string", {"queueSelector": "column"}, "queueSelector=column: expected a column queue_id"),
         ("topic string, body string, k array<string>", {"queueSelector": "hash", "hashColumn": "k"}, "column k: expected"),
+        ("topic string, body string", {"column.tags": "body"}, r"the option column\.tags writes the column of this name as tags"),
         ("topic string, body string, BODY string", {}, "two columns have the same name"),
     ],
 )  # fmt: skip
@@ -284,6 +285,11 @@ def test_a_column_of_nothing_but_null_counts_as_missing(tmp_path: Path) -> None:
         ),
         ({"path": "out", "queues": "0"}, "option queues: '0' is invalid"),
         ({"path": "out", "queueSelector": "random"}, "expected one of column, hash, roundRobin"),
+        ({"path": "out", "forVersion": "old"}, "option forVersion: expected a RocketMQ release"),
+        (
+            {"path": "out", "maxHashSlotNum": "2000000000"},
+            "option maxHashSlotNum, option maxIndexNum: a file of",
+        ),
         ({}, "path is missing"),
     ],
 )

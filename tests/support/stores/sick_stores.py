@@ -130,6 +130,14 @@ def moved_log(sick: Sick) -> None:
     sick.log(0).rename(sick.log(7))
 
 
+def unread_by_release(sick: Sick) -> None:
+    """A broker of 5.x put messages whose hosts are IPv6; the store goes back to 4.5."""
+    with rmqcore.open(sick.root, **settings(FILE_SIZE)) as store:
+        store.put(Message("T0", b"x", born_host="[2001:db8::7]:9")).raise_for_status()
+        store.wait_dispatched()
+    sick.options["for_version"] = "4.5.2"
+
+
 def clock_step(sick: Sick) -> None:
     file = sick.log(3)
     stored = struct.unpack(">q", file.read_bytes()[STORE_TIMESTAMP : STORE_TIMESTAMP + 8])[0]
@@ -500,6 +508,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         log_missing,
         log_only,
         moved_log,
+        unread_by_release,
         clock_step,
         cut_away,
         unclean_exit,

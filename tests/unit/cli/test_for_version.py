@@ -26,7 +26,24 @@ def test_a_salvage_for_an_old_release(rmqcore: Run, tmp_path: Path) -> None:
     assert (done.code, done.object["messages"]) == (0, 5)
 
 
-@pytest.mark.parametrize("words", [("salvage", "{store}", "{store}-out"), ("serve", "{store}")])
+def test_records_that_are_in_the_store_already(rmqcore: Run, tmp_path: Path) -> None:
+    """Doctor and recover said nothing of them; RocketMQ 4.5.2 ends its log at the first."""
+    built = BuiltStore(tmp_path / "store").fill(3)
+    unread = built.put(sys_flag=oracle.BORN_V6)
+    built.put()
+    root = built.write()
+    done = rmqcore("doctor", root, "--for-version", "4.5.2", "--json")
+    (found,) = [one for one in done.object["diagnoses"] if one["name"] == "unread_by_release"]
+    assert found["evidence"][0]["phy_offset"] == unread.phy_offset
+    assert "1 record" in found["evidence"][0]["found"]
+    (tmp_path / "broker.conf").write_text("forVersion=4.5.2\n")
+    done = rmqcore("recover", root, "--config", tmp_path / "broker.conf", "--json")
+    assert done.object["scan"]["unread"]["first_phy_offset"] == unread.phy_offset
+
+
+@pytest.mark.parametrize(
+    "words", [("salvage", "{store}", "{store}-out"), ("serve", "{store}"), ("doctor", "{store}")]
+)
 def test_what_is_not_a_release(rmqcore: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     built = BuiltStore(tmp_path / "store").fill(3)
     built.write()

@@ -7,7 +7,7 @@ cannot be found, and a chain that does not run down may never end.
 
 from __future__ import annotations
 
-from rmqcore.disk.index.index_check import two_versions_counted
+from rmqcore.disk.index.index_check import MOST_SLOTS, two_versions_counted
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
 from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.index.index_files import IndexFileReader
@@ -18,8 +18,6 @@ KIND_OF_FIELD = {
     "keyHash": "index_entry",
     "timeDiff": "index_entry",
 }
-MOST_SLOTS = 1 << 25
-"""Slots of which the check of a file keeps the newest entry, in 128 MiB; Java makes 5 million."""
 CHANGING = ("slot", "hashSlotCount", "indexCount", "endPhyOffset", "endTimestamp")
 """Fields that a put changes one after the other: in a file that is being written they may disagree."""
 

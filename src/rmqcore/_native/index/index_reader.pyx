@@ -70,11 +70,17 @@ def time_matched(header, int64_t begin_ms, int64_t end_ms):
 
 
 cdef class ChainWalk:
-    """A walk along one chain, newest entry first, through windows that the caller reads."""
+    """A walk along one chain, newest entry first, through windows that the caller reads.
+
+    With the number of the file's slots the walk also notes the first entry whose hash is of another slot (`stray_index`), and
+    the entry before it (`before_stray`; 0 if the slot leads to it).
+    """
 
     cdef rmq_index_walk walk
+    cdef int32_t slots
+    cdef readonly int32_t stray_index, before_stray
 
-    def __init__(self, header, hash_, slot_value, begin_ms, end_ms):
+    def __init__(self, header, hash_, slot_value, begin_ms, end_ms, slots=0):
         self.walk.begin_timestamp = header.begin_timestamp_ms
         self.walk.index_count = header.index_count
         self.walk.key_hash = hash_
@@ -83,6 +89,9 @@ cdef class ChainWalk:
         self.walk.end_ms = end_ms
         self.walk.broken_index = 0
         self.walk.steps = INT64_MAX
+        self.slots = slots
+        self.stray_index = 0
+        self.before_stray = 0
 
     @property
     def next_index(self):
@@ -106,10 +115,28 @@ cdef class ChainWalk:
         PyObject_GetBuffer(window, &view, PyBUF_SIMPLE)
         try:
             with nogil:
+                self._note_stray(<const uint8_t *> view.buf, view.len, first)
                 rmq_index_chain_walk(&self.walk, <const uint8_t *> view.buf, view.len, first, hits, room, &count)
         finally:
             PyBuffer_Release(&view)
         return [out[i] for i in range(<Py_ssize_t> count)]
+
+    cdef void _note_stray(self, const uint8_t *window, Py_ssize_t length, int64_t first) noexcept nogil:
+        """Follow the chain inside a window, as far as it goes down, to an entry with the hash of another slot."""
+        cdef int64_t at = self.walk.next_index
+        cdef int64_t last = first + length // RMQ_IDX_ENTRY_SIZE
+        cdef rmq_index_entry entry
+        if self.slots <= 0 or self.stray_index:
+            return
+        while first <= at < last and 0 < at < self.walk.index_count:
+            entry = rmq_index_entry_load(window + (at - first) * RMQ_IDX_ENTRY_SIZE)
+            if entry.time_diff < 0 or entry.key_hash < 0 or entry.key_hash % self.slots != self.walk.key_hash % self.slots:
+                self.stray_index = <int32_t> at
+                return
+            self.before_stray = <int32_t> at
+            if entry.prev_index >= at:
+                return
+            at = entry.prev_index
 
 
 cdef class IndexCheck:

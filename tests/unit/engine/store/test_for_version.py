@@ -113,6 +113,30 @@ def test_light_queues(tmp_path: Path) -> None:
         assert store.put(light).status is PutMessageStatus.MESSAGE_ILLEGAL
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(("version", "count"), [("4.5", 4), ("4.9", 2), ("5.1", 0), (None, 0)])
+def test_what_is_in_the_store_already(
+    tmp_path: Path, version: str | None, count: int, clean: bool
+) -> None:
+    """An open with `for_version` refused such messages, and said nothing of those that were there."""
+    places = []
+    with rmqcore.open(tmp_path, services=False, **SIZES) as store:
+        store.put(Message("T", b"x")).raise_for_status()
+        for name in ("born", "topic", "store", "utf8"):
+            places.append(store.max_phy_offset)
+            store.put(HEARD[name][0]).raise_for_status()
+    if not clean:
+        (tmp_path / "abort").touch()
+    with rmqcore.open(tmp_path, services=False, for_version=version, **SIZES) as store:
+        found = store.recovery.unread
+        if not count:
+            assert found is None
+            return
+        assert found is not None
+        assert (found.count, found.first_phy_offset) == (count, places[count == 2])
+        assert f"RocketMQ {version} cannot read" in str(store.recovery)
+
+
 @pytest.mark.parametrize("version", ["4", "4.x", "", "4.9.8.1", "3.2.6", "-4.9", "V4_9_8"])
 def test_what_is_not_a_release(version: str) -> None:
     with pytest.raises(ValueError, match="for_version"):

@@ -604,3 +604,21 @@ def test_a_store_that_keeps_its_queues_in_rocksdb(root: Path, tmp_path: Path) ->
     report = backup(root, tmp_path / "copy", check=False)
     assert report.state_reason == backup_module.IN_ROCKSDB
     assert (tmp_path / "copy" / "abort").exists()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_messages_that_queues_know_and_the_log_lacks(tmp_path: Path, clean: bool) -> None:
+    """After an unclean exit the copy was opened, which cut their queue entries; nothing was said of them."""
+    with open_store(tmp_path / "store") as store:
+        fill(store, 0, 300)
+    files = sorted((tmp_path / "store" / "commitlog").iterdir())
+    size = files[-1].stat().st_size
+    os.truncate(files[-1], 0)
+    os.truncate(files[-1], size)
+    if not clean:
+        (tmp_path / "store" / "abort").touch()
+    report = backup(tmp_path / "store", tmp_path / "copy")
+    assert report.exit_code == (2 if clean else 0)
+    (missing,) = report.missing
+    assert missing.kind == "log_missing"
+    assert json.loads(json.dumps(report.as_dict()))["missing"][0]["kind"] == "log_missing"

@@ -18,7 +18,14 @@ from typing import Any
 import pytest
 from support.places import ROOT
 from support.stores.golden_stores import CLEAN
-from support.stores.sick_stores import HARMS, SIZES, Sick, sound_store
+from support.stores.sick_stores import (
+    HARMS,
+    SIZES,
+    Sick,
+    emptied_queue_file,
+    queue_entries,
+    sound_store,
+)
 
 import rmqcore
 from rmqcore import Message
@@ -26,6 +33,8 @@ from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.cli import main
 from rmqcore.disk.used_space import DiskSpace
 from rmqcore.engine.clean import disks
+from rmqcore.engine.recovery import plan
+from rmqcore.maintenance.doctor import patient
 from rmqcore.maintenance.doctor.doctor import doctor
 from rmqcore.maintenance.doctor.kinds import KINDS
 from rmqcore.maintenance.doctor.report import ERROR, Diagnosis, DoctorReport
@@ -119,6 +128,55 @@ def test_what_it_says_to_type(
         built = Path(words[words.index("--out") + 1])
         assert any(path.is_file() for path in built.rglob("*"))
         assert not built.is_relative_to(sick.root)
+
+
+LIKE_A_SOUND_STORE = (queue_entries, emptied_queue_file)
+"""A queue without a directory looks like one that was deleted, and one entry at the end of the log like a late dispatch."""
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        number
+        for number, harm in enumerate(HARMS["queue_entries"])
+        if harm not in LIKE_A_SOUND_STORE
+    ],
+)
+def test_entries_of_a_large_log(
+    harmed: Harmed, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Doctor called a store healthy that was closed, above 64 MiB, and had lost entries before the newest 16 MiB."""
+    monkeypatch.setattr(patient, "WHOLE_LOG", 0)
+    monkeypatch.setattr(plan, "CLEAN_BYTES", 1000)
+    sick = harmed("queue_entries", number)
+    report = doctor(sick.root)
+    assert (report.exit_code, report.log_bytes_read < report.log_bytes) == (2, True)
+
+
+def test_a_sound_large_log(sound: Path, roomy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patient, "WHOLE_LOG", 0)
+    monkeypatch.setattr(plan, "CLEAN_BYTES", 1000)
+    assert doctor(sound).diagnoses == ()
+
+
+def test_records_of_a_release(sound: Path, tmp_path: Path, roomy: None) -> None:
+    root = Path(shutil.copytree(sound, tmp_path / "store"))
+    with rmqcore.open(root) as store:
+        for message in (
+            Message("T0", b"x", born_host="[2001:db8::7]:9"),
+            Message("t" * 128, b"x"),
+        ):
+            store.put(message).raise_for_status()
+        store.wait_dispatched()
+    six, long = list(rmqcore.read(root).messages())[-2:]
+    for release, count, first in (("4.5", 2, six), ("4.9", 1, long)):
+        (found,) = doctor(root, for_version=release).diagnoses
+        assert (found.name, found.evidence[0].phy_offset) == ("unread_by_release", first.phy_offset)
+        assert f"{count} record" in str(found.evidence[0].found)
+    for other in ("5.1", None):
+        assert doctor(root, for_version=other).diagnoses == ()
+    with pytest.raises(ValueError, match=r"such as '4\.9', got 'old'"):
+        doctor(root, for_version="old")
 
 
 def contents(root: Path) -> dict[str, bytes]:

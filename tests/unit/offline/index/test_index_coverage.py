@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.remote.memory_stores import memory_stores
 
 import rmqcore
 from rmqcore import Message
@@ -123,6 +124,24 @@ def test_the_exit_code_is_2(
     assert "the answer may lack messages" in err
     with pytest.warns(rmqcore.DamageWarning, match="may lack messages"):
         assert rmqcore.read(root).query("T", key).unasked_files
+
+
+@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
+def test_a_store_behind_a_url(
+    root: Path, harm: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There, the index was not compared with the log."""
+    with memory_stores() as memory:
+        words = ["query", memory.put(root), "--topic", "T", "--key", "k3"]
+        assert main(words) == 0
+        harm(root)
+        memory.clear()
+        words[1] = memory.put(root)
+        words[-1] = "k510" if harm is an_older_copy else "k3"
+        capsys.readouterr()
+        assert main(words) == 2
+        assert "the answer may lack messages" in capsys.readouterr().err
+        memory.clear()
 
 
 def test_a_part_without_the_key_does_not_matter(root: Path) -> None:

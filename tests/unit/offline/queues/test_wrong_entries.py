@@ -241,8 +241,11 @@ def test_a_queue_that_the_store_does_not_have(
 ) -> None:
     queue(root, queue_id=1).rename(queue(root, queue_id=1).with_name("one"))
     words = ["get", str(root), "--topic", "T", "--queue", "1", "--offset", "0"]
+    assert main(words) == 2
+    assert "the entry of queue offset 0 is missing" in capsys.readouterr().err
+    words[5] = "2"
     assert main(words) == 1
-    assert f"{root} has no queue 1 of topic 'T'; its queues: 0" in capsys.readouterr().err
+    assert f"{root} has no queue 2 of topic 'T'; its queues: 0" in capsys.readouterr().err
 
 
 def test_a_queue_that_only_the_broker_knows_has_no_message(root: Path) -> None:
