@@ -57,7 +57,7 @@ def int_in(low: int | None = None, high: int | None = None) -> Callable[[str], i
 
 
 def parse_time_ms(text: str) -> int:
-    """Parse milliseconds since 1970, within the 64 bits of a record, or a time, which is UTC where the text names no zone.
+    """Parse milliseconds since 1970, within the 64 bits of a record, or a time, which is UTC if the text names no zone.
 
     Spark does not pass the session's zone to a Python source, and the zone of the process that plans a read is
     arbitrary.

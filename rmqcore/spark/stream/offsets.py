@@ -78,7 +78,8 @@ class StreamOffset:
         Raises
         ------
         ValueError
-            The values are no offset of this source, belong to a later version, or were changed since they were written.
+            The values are not an offset of this source, belong to a later version, or were changed since they were
+            written.
         """
         stores = offset.get("stores")
         if offset.get("v") != VERSION or not isinstance(stores, Mapping):
