@@ -116,7 +116,7 @@ def _take_values(name: str, values: tuple[Any, ...], taken: Taken, *, is_in: boo
         _narrow(taken, _time_range("LessThanOrEqual", max(values)))
         return len(set(values)) == 1 and _micros(values[0]) % 1000 == 0
     if name == "keys" and all(map(is_plain_text, values)):
-        values = tuple(value.split(" ")[0] for value in values)  # a message with these keys has the first
+        values = tuple(value.split(" ")[0] for value in values)  # the first word must be a key
     known = among(name, values)
     if known is None:
         return False
