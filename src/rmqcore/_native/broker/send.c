@@ -7,7 +7,7 @@
 enum {
     PLAIN_SYS_FLAGS = RMQ_SYS_COMPRESSED | RMQ_SYS_COMPRESSION_TYPE_MASK,
     MAX_UNIQ_KEY_LEN = 255,
-    NUMBERS_ROOM = 64, /* of an answer: queue id, queue offset, opaque, the frame's words */
+    NUMBERS_ROOM = 64, /* of a response: queue id, queue offset, opaque, the frame's words */
 };
 
 int rmq_send_init(rmq_send *s) {

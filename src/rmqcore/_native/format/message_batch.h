@@ -42,8 +42,8 @@ typedef struct rmq_batch_fault {
     int64_t pos, found, expected;
 } rmq_batch_fault;
 
-/* Reads the message at buf[0..left). Returns its bytes, at least RMQ_BATCH_MIN_SIZE, or a code with *fault. `check_size`: TOTALSIZE
- * must be what the other lengths add up to; Java's readers skip it. */
+/* Reads the message at buf[0..left). Returns its bytes, at least RMQ_BATCH_MIN_SIZE, or a code with *fault. `check_size`:
+ * TOTALSIZE must be the sum by the other lengths; Java's readers skip it. */
 int64_t rmq_message_batch_next(const uint8_t *buf, size_t left, int check_size, rmq_batch_message *out,
                                rmq_batch_fault *fault);
 

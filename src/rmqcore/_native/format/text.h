@@ -31,7 +31,8 @@ size_t rmq_msg_id(const rmq_record *rec, char *out);
 /* The same of address bytes + 4-byte port and an offset. */
 size_t rmq_msg_id_text(const uint8_t *host, int v6, int64_t phy_offset, char *out);
 
-/* The reverse: reads 32 or 56 hex digits of either case into host, which has RMQ_HOST_V6_SIZE bytes. Returns 0 for anything else. */
+/* The reverse: reads 32 or 56 hex digits of either case into host, which has RMQ_HOST_V6_SIZE bytes. Returns 0 for
+ * other texts. */
 int rmq_msg_id_parse(const char *text, size_t len, uint8_t *host, int *v6, int64_t *phy_offset);
 
 /* Delay levels 1..count in milliseconds (messageDelayLevel). */

@@ -38,8 +38,8 @@ void rmq_cq_fds_free(rmq_cq_fds *fds);
 
 /* The open file, pinned, or -1 if it is not open. *place goes to rmq_cq_fds_unpin. */
 int rmq_cq_fds_find(rmq_cq_fds *fds, rmq_cq_open *owner, int64_t file, int32_t *place);
-/* Takes over an open descriptor and answers the descriptor to use, pinned: that of another thread if it was faster (the given
- * descriptor is closed then). *place is -1 when there was no room: unpinning closes it. */
+/* Adds an open descriptor and returns the descriptor to use, pinned: that of another thread if it was faster (the given
+ * descriptor is closed then). *place is -1 without room: unpinning closes it. */
 int rmq_cq_fds_add(rmq_cq_fds *fds, rmq_cq_open *owner, int64_t file, int fd, int32_t *place);
 void rmq_cq_fds_unpin(rmq_cq_fds *fds, int32_t place, int fd);
 /* The queue's files from `first` up to, not including, `end` are deleted (or about to be). */

@@ -22,7 +22,7 @@ enum {
     RMQ_CQ_BACK =
         4, /* the queue offset is not above that of the queue's row before it, or too far above that of its only row */
     RMQ_CQ_REFUSED =
-        8, /* no queue has such a row: queue id or offset are impossible, or more messages would be missing before
+        8, /* the row fits no queue: queue id or offset are impossible, or more messages would be missing before
                            it than fit into the log between; it is not compared */
     RMQ_CQ_TAGS = 16, /* with DIFFERS: only in the tags code */
 };
