@@ -1,8 +1,8 @@
 """Stores through PySpark: a data source, streams, Arrow UDFs, and whole jobs.
 
-``rmqcore.spark.session()`` gives a Spark session with fitting settings, ``rmqcore.spark.register(spark)`` adds the data source
-``rmqstore`` to any other session. Importing this package loads neither pyspark nor pyarrow: it imports its rooms when a name is
-first asked for.
+``rmqcore.spark.session()`` returns a Spark session with fitting settings, ``rmqcore.spark.register(spark)`` adds the
+data source ``rmqstore`` to any other session. Importing this package loads neither pyspark nor pyarrow: a room is
+imported when one of its names is first used.
 """
 
 from __future__ import annotations

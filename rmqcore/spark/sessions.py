@@ -25,11 +25,11 @@ EARLY = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 STATIC = {
     # Tasks talk to their Python over a socket file: an empty task took 16 ms instead of 60 (with frozen heaps).
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.worker.reuse": "true",  # a new worker imports pandas and pyarrow for a second
+    "spark.python.worker.reuse": "true",  # a new worker imports pandas and pyarrow for 1 s
     "spark.ui.enabled": "false",
     **EARLY,
 }
-# These settings belong to a session, and a session that runs takes them too.
+# These settings belong to a session, and a running session accepts them too.
 DYNAMIC = {
     # Off by default: Spark would apply filters only after everything is read.
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -46,19 +46,20 @@ def session(
     app_name: str | None = None,
     conf: Mapping[str, object] | None = None,
 ) -> SparkSession:
-    """Start Spark, or take the session that runs; both get the data source ``rmqstore``.
+    """Start Spark, or use the running session; register the data source ``rmqstore`` in it.
 
-    What ``spark-submit``, ``spark-defaults.conf`` or the program has set stays; what nobody has set gets a setting that fits.
+    Settings of ``spark-submit``, ``spark-defaults.conf`` or the program are kept; other settings get values that fit
+    rmqcore.
 
     Parameters
     ----------
     master : str, optional
-        As Spark has it: ``local[2]``, ``spark://host:7077``, ``yarn``. None takes what ``spark.master`` in `conf` or the
-        environment says (``spark-submit``), else ``local[*]``.
+        As in Spark: ``local[2]``, ``spark://host:7077``, ``yarn``. None: ``spark.master`` from `conf` or the
+        environment (``spark-submit``), else ``local[*]``.
     app_name : str, optional
-        None takes what `conf` or ``spark-submit`` says, else ``rmqcore``.
+        None: the name from `conf` or ``spark-submit``, else ``rmqcore``.
     conf : mapping, optional
-        Spark's own settings; these win over everything else.
+        Spark's own settings; they override all others.
 
     Raises
     ------
@@ -67,13 +68,13 @@ def session(
     JavaMissingError
         No Java is installed, or its version is too old.
     SparkMasterError
-        A new session would wait for a standalone master that takes no connection.
+        A new session would wait for a standalone master that does not accept connections.
     SparkJobError
         Spark's workers lack a package.
 
     Notes
     -----
-    A session that runs already keeps the settings that Spark reads at its start: a warning names those that differ. Where
+    A running session keeps the settings that Spark reads at its start: a warning names those that differ. If
     ``spark.remote`` or SPARK_REMOTE names a server of Spark Connect, the session is one of that server.
     """
     check_versions()
@@ -101,7 +102,7 @@ def _set(running: SparkSession, settings: Mapping[str, str]) -> None:
 
 
 def _free(settings: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """Of our settings those that nobody has set."""
+    """Return those of our settings that are not set already."""
     return {name: value for name, value in settings.items() if name not in known}
 
 
@@ -139,7 +140,7 @@ def _connect(
 
 
 def _launch(given: Mapping[str, str]) -> dict[str, str]:
-    """Start Java unless it runs already, as the first session would do; answer the settings that somebody has made."""
+    """Start Java, as the first session would do, unless it runs already; return the settings made by the user."""
     from pyspark import SparkConf, SparkContext
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ

@@ -1,6 +1,6 @@
 """Messages as Parquet, Arrow, CSV or JSON files, by topic and day.
 
-It imports `offline.reader` and what that imports, and pyarrow when it is used.
+Imports `offline.reader` and what that imports, and pyarrow on first use.
 """
 
 from rmqcore.offline.export.export import ExportFormat, ExportReport, export

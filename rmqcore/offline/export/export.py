@@ -39,31 +39,31 @@ ExportFormat = Literal["parquet", "csv", "jsonl"]
 
 @dataclass(frozen=True)
 class ExportReport(Report):
-    """Files written by an export, and messages that it could not write.
+    """Files that an export wrote, and messages that it shortened or could not take apart.
 
     Attributes
     ----------
     path, out : str
         The store and the folder written to.
     rows, stored_bytes : int
-        Messages written, and the bytes that their records take in the store; a message of a stored batch counts as a record of
+        Messages written, and the bytes of their records in the store; a message of a stored batch counts as a record of
         its own.
     shortened_bodies : int
         Number of messages whose body was shortened.
     shortened_at : list of int
         The phy offsets of the first 20 of them.
     max_body : int
-        How long that is, in bytes.
+        Length of the shortened bodies, in bytes.
     files, file_bytes, partitions : int
-        Part files, their bytes, and the folders they are in.
+        Number of part files, their bytes, and the number of folders that hold them.
     topics_without_rows : list of str
         The requested topics without a written message.
     damage : list of DamageRange
-        Ranges of the store that were damaged.
+        Damaged ranges of the store.
     seconds : float
         Wall time.
     wrapped : int
-        Stored batches that were written as one message, since they could not be taken apart.
+        Number of stored batches that were written as one message, since they could not be taken apart.
     wrapped_at : list of int
         The phy offsets of the first 20 of them.
     """
@@ -125,8 +125,8 @@ def export(
 ) -> ExportReport:
     """Write the messages of a store into ``out/topic_dir=NAME/day=YYYY-MM-DD/part-NNNNN.FORMAT``.
 
-    No file appears under these names before all files are written. Memory stays bounded, whatever the
-    store's size and number of topics. Conditions, `verify_crc` and `progress` are those of
+    The files appear under these names when all are written. Memory stays bounded, for any size of the
+    store and number of topics. Conditions, `verify_crc` and `progress` are those of
     `StoreReader.messages`.
 
     Parameters
@@ -138,17 +138,17 @@ def export(
     file_format : {"parquet", "csv", "jsonl"}
         Parquet needs pyarrow (``rmqcore[arrow]``).
     body : {"none", "text", "base64", "sha256"}, optional
-        How CSV and JSON Lines show bodies, text when None. Parquet holds the stored bytes, or with
-        ``none`` no column ``body``.
+        Form of bodies in CSV and JSON Lines; None: text. Parquet holds the stored bytes, or with ``none`` no column
+        ``body``.
     max_body : int, optional
-        Bytes of a longer body that are written. None: 16 MiB to Parquet, 4 MiB as text and base64. `sys.maxsize` writes all,
-        which takes some five times the memory of the longest body.
+        Longer bodies are cut to this number of bytes. None: 16 MiB in Parquet, 4 MiB as text and base64. `sys.maxsize`
+        writes all, which needs some five times the memory of the longest body.
     unwrap : bool
         Write the messages in a stored batch (of a batch queue) in place of the batch. Conditions are those of the batch.
     compression : {"zstd", "snappy", "none"}
         Of Parquet files.
     csv_safe : bool
-        Put an apostrophe before texts in CSV that a spreadsheet would take for a formula.
+        Put an apostrophe before texts in CSV that a spreadsheet would run as a formula.
     storage_options : mapping of str to any, optional
         As of `rmqcore.read`.
 
@@ -157,11 +157,11 @@ def export(
     TargetNotEmptyError
         `out` is not empty and `overwrite` is off.
     ValueError
-        A `body` that Parquet does not have.
+        The format is Parquet, and `body` is neither None nor "none".
     OSError
         The disk is full, or `out` cannot be written.
     ModuleNotFoundError
-        Parquet without pyarrow.
+        The format is Parquet, and pyarrow is not installed.
     """
     wanted = Conditions.of(
         topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
@@ -229,7 +229,7 @@ def export(
 def _reader_of(
     store: StoreReader | str | os.PathLike[str], storage_options: StorageOptions | None
 ) -> Iterator[StoreReader]:
-    """Yield the reader itself, or one that is closed at the end."""
+    """Yield the given reader, or a new one that is closed at the end."""
     if isinstance(store, StoreReader):
         if storage_options:
             raise ValueError("the store is already open: pass storage_options to rmqcore.read")

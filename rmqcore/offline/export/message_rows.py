@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqcore.codec.message import MessageView
 
 Body = Literal["none", "text", "base64", "sha256", "text_or_base64"]
-"""How a body is written: left out, UTF-8 text (malformed bytes become U+FFFD), base64, its SHA-256 in hex, or text where it is
+"""How a body is written: left out, UTF-8 text (malformed bytes become U+FFFD), base64, its SHA-256 in hex, or text if it is
 UTF-8 and else base64."""
 
 FIELDS = (
@@ -53,17 +53,17 @@ CSV_HEADER = (",".join(FIELDS) + "\n").encode()
 """The first line of CSV."""
 
 MAX_BODY = 4 * 1024 * 1024
-"""Bytes of a body that text shows unless asked otherwise: what Java's brokers and clients take at most, unless configured."""
+"""Default limit of a body as text, in bytes: the largest body that Java's brokers and clients accept by default."""
 
 MAX_STORED_BODY = 16 * 1024 * 1024
-"""Bytes of a body that Arrow and Parquet hold unless asked otherwise."""
+"""Default limit of a body in Arrow and Parquet, in bytes."""
 
 MOST_NAMED = 20
-"""Messages that a report names; the others are counted."""
+"""The most messages that a report names; it counts the others."""
 
 BodyText = Callable[["MessageView"], str | None]
 Line = Callable[["MessageView"], bytes]
-"""Gives a message as a line, in UTF-8 and with its end."""
+"""Returns a message as a line, in UTF-8 and with its line end."""
 
 
 def body_encoder(
@@ -74,20 +74,20 @@ def body_encoder(
     on_shortened: Callable[[int], object] | None = None,
     stored: Stored | None = None,
 ) -> BodyText:
-    """Make a function that gives a message's body as text, None for ``none``.
+    """Make a function that returns a message's body as text, None for ``none``.
 
     Parameters
     ----------
     body : {"none", "text", "base64", "sha256", "text_or_base64"}
     plain : bool
-        Decompress the body first; the function then raises `rmqcore.errors.CompressionError` where that fails.
+        Decompress the body first; the function then raises `rmqcore.errors.CompressionError` if that fails.
     max_body : int, optional
-        Text and base64 show so many bytes of a longer body, and no more are decompressed; None: all. A hash is always one of
-        the whole body.
+        Text and base64 hold this many bytes of a longer body, and no more are decompressed; None: all. A hash is always
+        over the whole body.
     on_shortened : callable, optional
         Called with the phy offset of each message whose body is longer.
     stored : callable, optional
-        Opens the stored bytes of a body, where `most_body` does not want all of them in the views: `StoreReader.stored_body`.
+        Opens the stored bytes of a body, if the views hold only the part by `most_body`: `StoreReader.stored_body`.
     """
     opened = stored_in_view if stored is None else stored
     if body == "none":
@@ -101,7 +101,7 @@ def body_encoder(
         if view.body_size <= short and not (plain and view.sys_flag & COMPRESSED):
             return encode(
                 view.body, True
-            )  # nearly all of them: a call more takes as long as the line
+            )  # nearly all of them: one more call takes as long as the line
         start, whole = body_start(view, max_body, opened, plain=plain)
         if not whole and on_shortened is not None:
             on_shortened(view.phy_offset)
@@ -111,7 +111,7 @@ def body_encoder(
 
 
 class NamedMessages:
-    """Messages that a report counts and whose first ones it names: bodies that were shortened, batches not taken apart.
+    """Messages that a report counts, naming the first ones: with shortened bodies, or batches not taken apart.
 
     Attributes
     ----------
@@ -125,16 +125,16 @@ class NamedMessages:
         self.first: list[int] = []
 
     def add(self, phy_offset: int, _why: object = None) -> None:
-        """Count a message."""
+        """Count one message."""
         if self.count < MOST_NAMED:
             self.first.append(phy_offset)
         self.count += 1
 
 
 def most_body(body: Body, *, max_body: int | None = MAX_BODY) -> int | None:
-    """How many bytes of each stored body `body_encoder` takes from a view; None: all of them.
+    """Return how many bytes of each stored body `body_encoder` reads from a view; None: all of them.
 
-    More of them, for a hash or to unpack them, it takes from what `stored` opens.
+    It reads further bytes, for a hash or a decompression, from the file that `stored` opens.
     """
     return 0 if body in ("none", "sha256") else max_body
 
@@ -172,16 +172,16 @@ _ENCODINGS: dict[str, Callable[[bytes, bool], str]] = {
 
 
 def json_encoder(body_text: BodyText) -> Line:
-    """Make a function that gives a message as one line of JSON.
+    """Make a function that returns a message as one line of JSON.
 
     The object has exactly the names in `FIELDS`; ``properties`` is an object, ``keys`` a list,
-    ``tags`` and ``uniq_key`` may be null, and ``body`` is what `body_text` gives.
+    ``tags`` and ``uniq_key`` may be null, and ``body`` is the result of `body_text`.
     """
     return lambda view: json_line(view, body_text(view))
 
 
 def csv_encoder(body_text: BodyText, *, csv_safe: bool = False) -> Line:
-    """Make a function that gives a message as one row of CSV, in the order of `FIELDS`.
+    """Make a function that returns a message as one row of CSV, in the order of `FIELDS`.
 
     ``properties`` is a JSON object in one cell, ``keys`` are joined by spaces as in the KEYS
     property, and a value that the message lacks is an empty cell.
@@ -190,7 +190,7 @@ def csv_encoder(body_text: BodyText, *, csv_safe: bool = False) -> Line:
     ----------
     body_text : callable
     csv_safe : bool
-        Put an apostrophe before each text that begins as a formula of a spreadsheet does: what anybody may put into a message
-        would run there.
+        Put an apostrophe before each text that begins like a spreadsheet formula: any producer can put one into a
+        message, and the spreadsheet would run it.
     """
     return lambda view: csv_line(view, body_text(view), csv_safe)

@@ -1,8 +1,8 @@
-"""Parquet files of an export, in bounded memory however many topics there are.
+"""Parquet files of an export, in bounded memory for any number of topics.
 
-Batches gather to a chunk, which is sorted by partition. The rows that a partition gets from a chunk are
-usually too few for a row group, so they are appended to the partition's spill file, and a row group is
-written whenever that file is large enough. Rows that are enough for a row group go to Parquet directly.
+Batches gather to a chunk, which is sorted by partition. A partition's rows in one chunk are usually too few for a row
+group, so they are appended to the partition's spill file, and a row group is written whenever that file is large
+enough. Rows that suffice for a row group go to Parquet directly.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ ROW_GROUPS_A_FILE = 64
 
 
 class ParquetParts:
-    """Parquet files by partition, rows in the order they came.
+    """Parquet files by partition, with rows in the order of the calls.
 
-    A file has the columns of the batches, and one ``topic`` in all rows, which its metadata has too. At most `OPEN_WRITERS` files
+    A file has the columns of the batches, and one ``topic`` in all rows, also in its metadata. At most `OPEN_WRITERS`
+    files
     are open: to open another, the least recently used file is finished, and later rows of its partition go to a new part.
 
     Parameters
@@ -44,9 +45,10 @@ class ParquetParts:
     folder : Path
     compression : {"zstd", "snappy", "none"}
     days : callable, optional
-        Days since 1970-01-01 of the rows of a batch, -1 where no calendar has the time; by ``store_timestamp_ms`` when None.
+        Returns the days since 1970-01-01 of the rows of a batch, -1 outside of the calendar; None: by
+        ``store_timestamp_ms``.
     chunk_bytes : int, optional
-        Bytes of batches that gather to a chunk, 24 MiB when None; memory holds at most about twice as many.
+        Bytes of batches that gather to a chunk, 24 MiB if None; memory holds at most about twice this size.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class ParquetParts:
             self._distribute()
 
     def _distribute(self, *, last: bool = False) -> None:
-        """Pass every partition its rows of the chunk; rows of the `last` chunk do not wait for more."""
+        """Pass each partition its rows of the chunk; rows of the `last` chunk do not wait for further rows."""
         import pyarrow as pa
 
         for partition, rows in self._chunk.take():
@@ -89,7 +91,7 @@ class ParquetParts:
                 self._drain(partition)
 
     def _drain(self, partition: Partition) -> None:
-        """Write what was spilled for a partition as a row group."""
+        """Write the spilled rows of a partition as a row group."""
         import pyarrow as pa
 
         spilled = self._spills.take(partition)
@@ -114,7 +116,7 @@ class ParquetParts:
         )
 
     def close(self) -> None:
-        """Write what still waits and finish all files."""
+        """Write the waiting rows and finish all files."""
         self._distribute(last=True)
         for partition in self._spills.partitions():
             self._drain(partition)
@@ -130,7 +132,7 @@ class RowChunk:
     days : callable
         As in `ParquetParts`.
     most_bytes : int
-        Bytes of a chunk; memory holds about twice as many while it is divided.
+        Bytes of a chunk; memory holds about twice this size while the chunk is divided.
     """
 
     def __init__(self, days: Days, most_bytes: int) -> None:
@@ -145,7 +147,7 @@ class RowChunk:
         return bool(self._batches and self._byte_count + added > self._most_bytes + LONG_BYTES)
 
     def add(self, batch: pa.RecordBatch) -> bool:
-        """Add a batch; answer whether the chunk is to be taken now."""
+        """Add a batch; return True if the chunk is full and has to be taken."""
         added = int(batch.get_total_buffer_size())
         self._batches.append(batch)
         self._byte_count += added
@@ -174,7 +176,7 @@ class _Spills:
         self._schema: pa.Schema | None = None
 
     def append(self, partition: Partition, rows: pa.RecordBatch) -> int:
-        """Add rows; answer the bytes that the partition has in its file now."""
+        """Add rows; return the size of the partition's file."""
         self._schema = rows.schema
         if partition not in self._files:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -199,7 +201,7 @@ class _Spills:
         return rows
 
     def partitions(self) -> list[Partition]:
-        """Partitions that have rows here."""
+        """Return the partitions with waiting rows."""
         return list(self._files)
 
     def _read(self, path: Path) -> Iterator[pa.RecordBatch]:
@@ -215,12 +217,12 @@ class _Spills:
 
 
 def days_of_ms(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Days of the rows of a batch by ``store_timestamp_ms``."""
+    """Return the days of the rows of a batch by ``store_timestamp_ms``."""
     return known_days(batch.column("store_timestamp_ms").to_numpy() // DAY_MS)
 
 
 def known_days(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Days, with -1 in the place of days that no calendar has."""
+    """Return the days, with -1 in place of days outside of the calendar."""
     return np.where((days < 0) | (days > LAST_DAY), -1, days)
 
 
@@ -235,7 +237,7 @@ def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.Rec
     codes = (days + 1) * len(names) + topic_ids
     order = np.argsort(_short(codes), kind="stable")
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
-    sorted_already = bool((np.diff(order) == 1).all())  # a row alone: its body is not copied
+    sorted_already = bool((np.diff(order) == 1).all())  # also for one row: its body is not copied
     by_partition = batch if sorted_already else batch.take(pa.array(order))
     found = []
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -246,7 +248,7 @@ def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.Rec
 
 
 def _short(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
-    """Numbers in the same order that two bytes hold, where they can: those are sorted fifteen times as fast."""
+    """Return numbers in the same order that fit two bytes, if possible: these are sorted fifteen times as fast."""
     least = codes.min()
     few = codes.max() - least <= np.iinfo(np.uint16).max
     return (codes - least).astype(np.uint16) if few else codes

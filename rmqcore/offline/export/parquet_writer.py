@@ -1,4 +1,4 @@
-"""A writer of Parquet files, with what suits messages."""
+"""A writer of Parquet files, with settings for messages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 Compression = Literal["zstd", "snappy", "none"]
 
 ROWS_A_STEP = 16
-"""Rows after which a page may end, where nobody knows how long they are. With Arrow's 1024 a page holds 24 MiB of bodies of a
-mebibyte, and memory four times a page."""
+"""Rows after which a page may end, if their length is unknown. With Arrow's 1024 a page holds 24 MiB of bodies of 1 MiB,
+and memory four times a page."""
 STEP_BYTES = 256 * 1024
-"""Rows that are known to be short may be as many as make so many bytes: a step costs a call for each column."""
+"""Bytes after which a page of rows known to be short may end: each step costs a call for each column."""
 MOST_ROWS_A_STEP = 1024
 
 LONG_BYTES = 8 * 1024 * 1024
-"""A batch of more bytes, of a long message, waits for no other, and joins none that it would make so much larger."""
+"""A batch with a long message, of more bytes than this, is written by itself: it neither waits nor joins other batches."""
 
 _REPEATING = {
     "topic",
@@ -34,7 +34,7 @@ _REPEATING = {
     "broker",
 }
 NOT_SORTED_BY = {"body", "properties", "keys"}
-"""Columns without a least and a greatest value in the files."""
+"""Columns for which the files have no least and greatest value."""
 
 
 def rows_a_step(rows: int, byte_count: int) -> int:
@@ -53,8 +53,8 @@ def parquet_writer(
 ) -> pq.ParquetWriter:
     """Open a writer.
 
-    Only columns that repeat have a dictionary. Bodies have no least and greatest value: nobody looks for them, and the two are
-    copies.
+    Only columns that repeat have a dictionary. Bodies have no least and greatest value: queries do not use them, and
+    both would be copies of whole bodies.
     """
     import pyarrow.parquet as pq
 

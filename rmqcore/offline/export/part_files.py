@@ -1,7 +1,7 @@
-"""Part files of an export: the names of all, and the writer of text files.
+"""Part files of an export: their names, and the writer of text files.
 
-Part numbers run through the whole export, so that two topics whose names a file system takes for the same
-never share a file.
+Part numbers run through the whole export, so that two topics whose names are the same to a file system never share a
+file.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from rmqcore.codec.message import MessageView
 
 Partition = tuple[str, int]
-"""Topic, and days since 1970-01-01 in UTC; -1 for a time that no calendar has."""
+"""Topic, and days since 1970-01-01 in UTC; -1 for a time outside of the calendar."""
 
 PENDING_BYTES = 48 * 1024 * 1024
 
 
 def day_of(store_timestamp_ms: int) -> int:
-    """The day of a `Partition`."""
+    """Return the day of a `Partition`."""
     day = store_timestamp_ms // DAY_MS
     return day if 0 <= day <= LAST_DAY else -1
 
 
 class PartNames:
-    """Names of part files: they are written in one folder, and each has a place in the export.
+    """Names of part files: all are written in one folder, and each has a place in the export.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class PartNames:
 
 
 class TextParts:
-    """CSV or JSON Lines, a file for each partition, which is open only while rows are added to it.
+    """CSV or JSON Lines, one file per partition, open only while rows are added.
 
     Rows wait in memory by partition; when all of them together pass `PENDING_BYTES`, the fullest
     partitions are written out.
@@ -71,11 +71,11 @@ class TextParts:
     suffix : {"csv", "jsonl"}
     body : {"none", "text", "base64", "sha256"}
     max_body : int, optional
-        Bytes that text and base64 show of a longer body; None: all.
+        Bytes of a longer body that text and base64 hold; None: all.
     on_shortened, stored : callable, optional
         As in `body_encoder`.
     csv_safe : bool
-        No text in CSV begins as a formula of a spreadsheet does.
+        No text in CSV begins like a spreadsheet formula.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TextParts:
         self._total = 0
 
     def write(self, view: MessageView) -> None:
-        """Add a message."""
+        """Add one message."""
         line = self._encode(view)
         partition = (view.topic, day_of(view.store_timestamp_ms))
         self._pending.setdefault(partition, []).append(line)
@@ -124,6 +124,6 @@ class TextParts:
         self._total -= self._sizes.pop(partition)
 
     def close(self) -> None:
-        """Write the rows that still wait."""
+        """Write the waiting rows."""
         for partition in list(self._pending):
             self._flush(partition)

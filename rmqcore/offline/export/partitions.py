@@ -1,4 +1,4 @@
-"""Where an export puts its files: partitions by topic and day, first in a working folder, then moved to their place.
+"""The places of an export's files: partitions by topic and day. Files are written in a working folder, then moved.
 
 Spark, pyarrow, DuckDB and Polars read this layout as partitions:
 ``topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet``. Files have a column ``topic``. Days are UTC days of the store timestamp.
@@ -25,10 +25,10 @@ UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 WORK_PREFIX = ".rmqcore-export-"
 PART_SUFFIXES = (".parquet", ".csv", ".jsonl")
 TOPIC_KEY = "topic_dir"
-"""Names the folders of topics. Files have a column ``topic``: its values are exact, whatever the folder had to do to the name.
+"""Key of the topics' folders. Files have a column ``topic`` with the exact name, also if the folder's name had to be escaped.
 Readers of partitions guess types for the texts of folders: 7 for ``007``."""
 EARLIER_KEY = "topic"
-"""Named the folders of exports by earlier versions, whose Parquet files had no column ``topic``."""
+"""Key of the topics' folders in exports by earlier versions, whose Parquet files had no column ``topic``."""
 MAX_FILE_NAME = 255
 
 # What Spark and Hive escape in partition names; other characters stay readable.
@@ -37,10 +37,10 @@ _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^ <>|") | {chr(code) for code in range
 
 @lru_cache(maxsize=65536)
 def partition_folder(topic: str, day: int) -> str:
-    """Name the folder of a topic and a day (days since 1970-01-01, UTC), relative to the export.
+    """Return the folder of a topic and a day (days since 1970-01-01, UTC), relative to the export.
 
     Characters with a meaning in paths are written ``%XX``. A topic too long for a file name is cut and
-    gets a hash, and so does an empty one. A day that no calendar has, from a damaged timestamp, becomes Hive's
+    gets a hash, and so does an empty one. A day outside of the calendar, from a damaged timestamp, becomes Hive's
     name for "unknown".
     """
     name = "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in topic) or UNKNOWN
@@ -71,9 +71,9 @@ class ExportTarget:
     Parameters
     ----------
     folder : Path
-        It is made when it is missing.
+        Made if it is missing.
     overwrite : bool
-        Replace the part files of an earlier export. Files that no export made are left alone.
+        Replace the part files of an earlier export. Other files are left alone.
 
     Raises
     ------
@@ -99,7 +99,7 @@ class ExportTarget:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError, StoreError):  # an error that ended the export is the one to tell
+        with suppress(OSError, StoreError):  # the error that ended the export is the one to report
             self._inside.remove(self.work.name)
             if self._made and not self._inside.names():
                 remove_empty(self.folder)
@@ -163,7 +163,5 @@ def remove_empty_above(folder: Folder, place: str) -> None:
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return
-            if (
-                error.errno != errno.ENOENT
-            ):  # gone already: the one above it may be empty all the same
+            if error.errno != errno.ENOENT:  # removed already: the folder above may be empty too
                 raise

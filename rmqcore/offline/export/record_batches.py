@@ -1,4 +1,4 @@
-"""Messages as Arrow record batches whose memory follows the longest body that is wanted, and no record."""
+"""Messages as Arrow record batches; memory depends on the longest wanted part of a body, not on the longest record."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 UNWRAPPED_BYTES = 2 << 20
-"""Bytes of records that are gathered where batches are taken apart."""
+"""Bytes of records that are gathered if batches are taken apart."""
 
 
 class RecordBatches:
-    """Batches of a store's messages, made as they are asked for.
+    """Iterator over a store's messages in batches, each made when it is requested.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ class RecordBatches:
         Of `rmqcore.offline.export.message_rows.FIELDS`.
     wanted : Conditions
     max_body : int
-        Bytes that are kept of a longer body.
+        Longer bodies are cut to this number of bytes.
     on_shortened : callable
         Called with the phy offset of each message whose body is longer.
     verify_crc, progress
         As in `StoreReader.messages`.
     on_wrapped : callable, optional
-        Take stored batches apart, as `unwrapped` does. Memory then follows the longest record.
+        Take stored batches apart, as `unwrapped` does. Memory then depends on the longest record.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class RecordBatches:
             if isinstance(rows, MessageView):
                 _give_back_memory()
                 batch = self._row(rows)
-                del rows  # what is given is held by the caller alone
+                del rows  # only the caller holds the batch
                 yield batch
                 del batch
                 _give_back_memory()
@@ -96,7 +96,7 @@ class RecordBatches:
                 yield self._shortened(pa.record_batch(rows))
 
     def _shortened(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with no body longer than wanted."""
+        """Return the batch with bodies cut to `max_body`."""
         if self._on_shortened is None or self._max_body >= batch.nbytes:
             return batch
         import pyarrow.compute as pc
@@ -113,7 +113,7 @@ class RecordBatches:
         return batch.from_arrays(arrays, schema=batch.schema)
 
     def _row(self, view: MessageView) -> pa.RecordBatch:
-        """A batch of one message."""
+        """Return a batch of one message."""
         import pyarrow as pa
 
         if self._on_shortened is not None and view.body_size > self._max_body:
@@ -151,7 +151,7 @@ def _unwrapped_rows(
 
 
 def _give_back_memory() -> None:
-    """Let the allocators give back what they keep for later: pieces of tens of mebibytes, of a size that does not come again."""
+    """Have the allocators release free memory: pieces of tens of mebibytes, whose sizes are not needed again."""
     import pyarrow as pa
 
     for pool in (pa.default_memory_pool(), pa.system_memory_pool()):

@@ -1,4 +1,4 @@
-"""Stored batches taken apart, for those who ask for their messages."""
+"""Stored batches taken apart into their messages."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rmqcore.errors import CompressionError, CorruptMessageError
 
 Item = TypeVar("Item")
 OnFailure = Callable[[int, Exception], object]
-"""Called with the CommitLog offset of a batch that cannot be taken apart, and why."""
+"""Called with the CommitLog offset of a batch that cannot be taken apart, and the error."""
 
 
 def unwrapped(items: Iterable[Item], on_failure: OnFailure) -> Iterator[Item | MessageView]:
-    """Yield the messages of each stored batch, and everything else as it is.
+    """Yield the messages of each stored batch, and all other items unchanged.
 
     Parameters
     ----------
     items : iterable
-        Messages with all of their bodies; what is not a message is yielded as it is.
+        Messages with whole bodies, and other items, which are yielded unchanged.
     on_failure : callable
-        The batch itself is yielded then.
+        Called for a batch that cannot be taken apart; the batch itself is yielded then.
     """
     for item in items:
         if not isinstance(item, MessageView):

@@ -1,4 +1,4 @@
-"""Stores on other filesystems (S3, HDFS, ...): how a URL leads to one, what lies there, and its files as local code needs them.
+"""Stores on other filesystems (S3, HDFS, ...): URLs, directory listings, and files in the form that local code needs.
 
-pyarrow and fsspec are imported when a URL is met. Imports `disk` and the vocabulary, and no other room of `offline`.
+Imports `disk` and the vocabulary, and no other room of `offline`; pyarrow and fsspec are imported with the first URL.
 """

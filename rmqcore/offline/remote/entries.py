@@ -20,10 +20,10 @@ _WRITTEN = (
     "modificationTime",
     "created",
 )
-"""Names under which filesystems of fsspec say when a file was written, the most telling first."""
+"""Names under which filesystems of fsspec list the time when a file was written, the most reliable first."""
 _ETAGS = ("ETag", "etag", "generation")
 MILLISECONDS = "modificationTime"
-"""WebHDFS alone counts these."""
+"""The key of WebHDFS, the only one in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class RemoteEntry:
         Its path below the directory that was listed.
     is_dir : bool
     size : int
-        Bytes; 0 of a directory.
+        Bytes; 0 for a directory.
     mtime_ns : int or None
-        When it was written, nanoseconds since the epoch; None where the filesystem does not say.
+        When it was written, nanoseconds since the epoch; None if the filesystem does not list it.
     etag : str
-        What another version of the file would have another of; empty where the filesystem has no such thing.
+        Identifier of the file's version; empty if the filesystem does not have one.
     """
 
     name: str
@@ -50,9 +50,9 @@ class RemoteEntry:
     etag: str = ""
 
     def is_other_than(self, listed: RemoteEntry) -> bool:
-        """Return True if this is not the listed file, or another version of it.
+        """Return True if this is another file than the listed one, or another version of it.
 
-        Times count by whole seconds: of a list and of a single file some servers give different fractions.
+        Times are compared in whole seconds: some servers return different fractions for a list and for a single file.
         """
         if self.size != listed.size or (self.etag and listed.etag and self.etag != listed.etag):
             return True
@@ -61,7 +61,7 @@ class RemoteEntry:
         return abs(self.mtime_ns - listed.mtime_ns) >= NS
 
     def described(self) -> str:
-        """Size and time, for an error."""
+        """Return size and time, for an error."""
         if self.mtime_ns is None:
             return f"{self.size} bytes"
         written = datetime.fromtimestamp(self.mtime_ns // NS, UTC)
@@ -121,7 +121,7 @@ def _fsspec_entry(name: str, info: Mapping[str, Any]) -> RemoteEntry:
 
 
 def _nanoseconds(key: str, value: Any) -> int | None:
-    """A time as a filesystem of fsspec gives it: an object, a text, or a number of seconds."""
+    """Convert a time of an fsspec filesystem: an object, a text, or a number of seconds."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -135,6 +135,6 @@ def _nanoseconds(key: str, value: Any) -> int | None:
 
 
 def _below(directory: str, path: str) -> str:
-    """The part of a path behind that of a directory; empty for the directory itself. HDFS puts its address before paths."""
+    """Return a path relative to a directory; empty for the directory itself. HDFS puts its address before paths."""
     inside = _AUTHORITY.sub("", path).strip("/")
     return inside.removeprefix(_AUTHORITY.sub("", directory).strip("/")).strip("/")

@@ -28,7 +28,7 @@ from rmqcore.offline.remote.filesystem_options import (
     uses_fsspec,
 )
 
-# A question mark may also be part of a glob: it begins a query only where the text behind it looks like a query.
+# A question mark may also be part of a glob: it begins a query only if the text behind it looks like a query.
 _URI = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?]*)(?P<path>/.*?)?([?](?P<query>[a-z_]+=.*))?"
 )
@@ -57,25 +57,25 @@ class RemoteFilesystem:
     options: Options = field(default=(), repr=False)
 
     def uri(self, path: str) -> str:
-        """The whole URI of a path, without secrets."""
+        """Return the whole URI of a path, without secrets."""
         return self.base + path
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """The files and directories in a directory, sorted by name.
+        """Return the files and directories in a directory, sorted by name.
 
         Raises
         ------
         FileNotFoundError
-            There is no such directory.
+            The directory does not exist.
         NotADirectoryError
             The path names a file.
         RemoteStorageError
-            The server cannot be reached, refuses, or has no such bucket.
+            The server cannot be reached, refuses, or does not have the bucket.
         """
         return self._listed(path, recursive=False)
 
     def tree(self, path: str) -> list[RemoteEntry]:
-        """As `entries`, and all that lies below: an entry's name is its path below the directory."""
+        """Return all entries below a directory, as `entries`: an entry's name is its path below the directory."""
         return self._listed(path, recursive=True)
 
     def _listed(self, path: str, *, recursive: bool) -> list[RemoteEntry]:
@@ -104,12 +104,12 @@ class RemoteFilesystem:
             return system.open_input_file(inner)
 
     def size_of(self, path: str) -> int | None:
-        """The number of bytes of a file; None when there is no such file."""
+        """Return the size of a file in bytes; None if the file does not exist."""
         found = self.look_at(path)
         return None if found is None or found.is_dir else found.size
 
     def exists(self, path: str) -> bool:
-        """Return True if there is a file or directory of this path."""
+        """Return True if a file or directory of this path exists."""
         return self.look_at(path) is not None
 
     def read_range(self, handle: Any, path: str, pos: int, count: int) -> bytes:
@@ -119,13 +119,13 @@ class RemoteFilesystem:
         return data
 
     def connect(self, path: str) -> tuple[Any, str]:
-        """The filesystem of pyarrow, and the path in the form that it takes."""
+        """Return the filesystem of pyarrow, and the path in the form that it accepts."""
         system, prefix = _connect(self, os.getpid())
         return system, prefix + path or "/"
 
     @contextmanager
     def _told(self, done: str, path: str) -> Iterator[None]:
-        """Raise errors of the body with the file's URI, and without secrets."""
+        """Raise errors of the ``with`` block with the file's URI, and without secrets."""
         try:
             yield
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -136,7 +136,7 @@ class RemoteFilesystem:
             raise self.error(f"{self.uri(path)} cannot be {done}", error) from None
 
     def error(self, what: str, error: Exception) -> RemoteStorageError:
-        """An error that says what could not be done and why, without secrets."""
+        """Return an error that names the failed operation and the cause, without secrets."""
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
         return RemoteStorageError(f"{what}: {redact(why, self.options)}")
 
@@ -171,7 +171,7 @@ def split_uri(uri: str, options: Options) -> tuple[RemoteFilesystem, str]:
 
 @functools.lru_cache(maxsize=64)
 def _connect(where: RemoteFilesystem, process: int) -> tuple[Any, str]:
-    """Make the filesystem, once in each process, and tell the prefix of all paths in it."""
+    """Make the filesystem, once in each process; return it with the prefix of all paths in it."""
     del process
     from pyarrow import fs
 
@@ -207,5 +207,5 @@ def _connect_fsspec(base: str, given: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _of_fsspec(system: Any) -> Any:
-    """The filesystem of fsspec behind one of pyarrow; None where there is none."""
+    """Return the fsspec filesystem behind one of pyarrow; None for a filesystem of pyarrow's own."""
     return getattr(getattr(system, "handler", None), "fs", None)

@@ -11,7 +11,7 @@ from rmqcore.errors.near_names import nearest
 
 OptionValue = str | int | float
 Options = tuple[tuple[str, OptionValue], ...]
-"""Names and values: from Spark and the command line texts, in Python also numbers."""
+"""Names and values: texts from Spark and the command line, from Python also numbers."""
 
 
 def _flag(text: str) -> bool:
@@ -40,7 +40,7 @@ def _json_or_value(value: OptionValue) -> Any:
 
 Parsers = dict[str, Callable[[str], Any]]
 
-# Parameters of pyarrow.fs.S3FileSystem, ... by scheme; written down here because the classes do not tell their parameters.
+# Parameters of pyarrow.fs.S3FileSystem, ... by scheme; listed here because the classes do not expose their parameters.
 PARAMETERS: dict[str, Parsers] = {
     "s3": {
         "access_key": str,
@@ -99,20 +99,20 @@ PARAMETERS: dict[str, Parsers] = {
 }
 ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "viewfs": "hdfs", "abfss": "abfs"}
 OF_PYARROW = frozenset((*PARAMETERS, *ALIASES))
-"""Schemes of which pyarrow has a filesystem."""
+"""Schemes for which pyarrow has a filesystem."""
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "proxy", "sas")
 
 
 def parse_options(scheme: str, options: Options) -> dict[str, Any]:
     """Parse the options of a filesystem and check that its scheme has them.
 
-    Those of a filesystem of fsspec are not checked here: it refuses wrong parameters when it is made.
+    Options of an fsspec filesystem are not checked here: its constructor refuses wrong parameters.
 
     Raises
     ------
     ValueError
-        An option is unknown (the message names the nearest option), or a value does not fit. The message never holds the value
-        of a secret.
+        An option is unknown (the message names the nearest option), or a value is invalid. The message never holds the
+        value of a secret.
     """
     given = dict(options)
     if uses_fsspec(scheme, options):
@@ -147,7 +147,7 @@ def uses_fsspec(scheme: str, options: Options) -> bool:
 
 
 def redact(text: str, options: Options) -> str:
-    """Blot out the values of secret options in a text, for instance in the message of a server's error."""
+    """Replace the values of secret options in a text, for instance in the message of a server's error."""
     secrets = [str(value) for name, value in options if is_secret(name) and value]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")

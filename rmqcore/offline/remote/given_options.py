@@ -1,4 +1,4 @@
-"""``storage_options`` as users of fsspec know them, as the options of a filesystem of pyarrow."""
+"""Conversion of ``storage_options`` as in fsspec to the options of a pyarrow filesystem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
     "hdfs": {},
     "abfs": {},
 }
-"""What s3fs, gcsfs, boto and object stores of other libraries call the parameters of pyarrow's filesystems."""
+"""The names in s3fs, gcsfs, boto and the object stores of other libraries for the parameters of pyarrow's filesystems."""
 
 
 def given_options(scheme: str, given: Mapping[str, Any] | None) -> Options:
@@ -36,13 +36,13 @@ def given_options(scheme: str, given: Mapping[str, Any] | None) -> Options:
     ----------
     scheme : str
     given : mapping of str to any, optional
-        Parameters of the filesystem of pyarrow, or the names that s3fs and gcsfs have for them; with ``filesystem="fsspec"``, and
-        for schemes that pyarrow has not, those of the filesystem of fsspec.
+        Parameters of the pyarrow filesystem, also by their names in s3fs and gcsfs; with ``filesystem="fsspec"``, and
+        for schemes that pyarrow lacks, those of the fsspec filesystem.
 
     Raises
     ------
     TypeError
-        A value is an object that no text stands for.
+        A value is an object that cannot be written as text.
     """
     texts = {
         name: _plain(name, value) for name, value in (given or {}).items() if value is not None

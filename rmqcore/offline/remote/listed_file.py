@@ -1,4 +1,4 @@
-"""A file as it was when its directory was listed: what is read of it is of that version, or an error."""
+"""A file as it was when its directory was listed: reads return bytes of that version, or raise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqcore.offline.remote.entries import RemoteEntry
 from rmqcore.offline.remote.filesystem import RemoteFilesystem
 
 CHECKED_S = 5.0
-"""So long it is believed that a file is the one that was listed."""
+"""Seconds for which a check that a file is the listed version stays valid."""
 MOST_OPEN = 32
 
 
@@ -28,7 +28,7 @@ class ListedFile:
     path : str
         Within the filesystem.
     listed : RemoteEntry
-        What the listing said of it.
+        Its entry in the listing.
     """
 
     filesystem: RemoteFilesystem
@@ -46,7 +46,7 @@ class ListedFile:
         Raises
         ------
         RemoteChangedError
-            It was deleted.
+            The file was deleted.
         RemoteStorageError
             The server cannot be reached, or refuses.
         """
@@ -56,12 +56,12 @@ class ListedFile:
             raise self._is_gone() from None
 
     def check(self) -> None:
-        """Ask the server whether the file is still the one that was listed.
+        """Check on the server that the file is still the listed version.
 
         Raises
         ------
         RemoteChangedError
-            It was deleted, or another lies there.
+            The file was deleted or replaced.
         RemoteStorageError
             As `new_handle`.
         """
@@ -77,14 +77,14 @@ class ListedFile:
             )
 
     def read(self, handle: Any, pos: int, count: int) -> bytes:
-        """Read `count` bytes from byte `pos` on, which the file has by its listing.
+        """Read `count` bytes from byte `pos` on; they lie in the file by its listed size.
 
         Raises
         ------
         RemoteChangedError
-            It was cut, deleted or replaced.
+            The file was cut, deleted or replaced.
         RemoteStorageError
-            The server does not give these bytes.
+            The server cannot return these bytes.
         """
         try:
             data: bytes = handle.read_at(count, pos)
@@ -114,12 +114,12 @@ class _Open:
 
 
 class OpenFiles:
-    """Files of one store that are open: each is looked at when it is opened, and again when it is used long after.
+    """Open files of one store: each is checked when it is opened, and again when it is used later.
 
     Notes
     -----
-    Thread safety: safe to share. A file that is let go of closes when the last that reads it is done. A forked child opens its
-    own: no connection lives through a fork.
+    Thread safety: safe to share. A file that is dropped closes when its last reader is done. A forked child opens its
+    own files: connections do not survive a fork.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class OpenFiles:
         self._open: OrderedDict[ListedFile, _Open] = OrderedDict()
 
     def get(self, file: ListedFile) -> Any:
-        """The handle of a file that is the one that was listed; raises as `ListedFile.check`."""
+        """Return a handle of the listed version of a file; raise as `ListedFile.check`."""
         if self._process != os.getpid():
             self._begin()
         with self._lock:

@@ -1,4 +1,4 @@
-"""The paths of a store behind a URL: those of a skeleton of it."""
+"""The paths of a store behind a URL, in a local skeleton of the store."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ WHOLE = (
     "index",
     "config",
 )
-"""Directories in a store's root in which all is listed; of others nothing but their name is asked for."""
+"""Directories in a store's root that are listed in full; of others only the name is listed."""
 ROOT = "store"
 """The root's place in the skeleton."""
 
 
 class RemotePaths(StorePaths):
-    """The paths of a store as it is listed now: of what is written there later nothing is seen.
+    """The paths of a store as it is listed now: files written later are not visible.
 
     Parameters
     ----------
     url : StoreUrl
         The store's root.
     logs : sequence of StoreUrl, optional
-        The directories of the CommitLog, when it is not ``commitlog`` in the root.
+        The directories of the CommitLog, if it is not ``commitlog`` in the root.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class RemotePaths(StorePaths):
     Raises
     ------
     FileNotFoundError, NotADirectoryError
-        There is no such directory.
+        The directory does not exist.
     RemoteStorageError
-        The server cannot be reached or refuses; or a name cannot be that of a file here.
+        The server cannot be reached or refuses; or a name is not valid for a local file.
     """
 
     def __init__(self, url: StoreUrl, logs: Sequence[StoreUrl] | None = None) -> None:
@@ -71,7 +71,7 @@ class RemotePaths(StorePaths):
         beginnings: bool = False,
         progress: Callable[[int, int], object] | None = None,
     ) -> int:
-        """Fetch what is missing of all files below some directories, many at once, and answer its bytes."""
+        """Fetch the missing bytes of all files below some directories, in parallel; return their number."""
         return self.skeleton.bring_all(map(str, parts), beginnings=beginnings, progress=progress)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class RemotePaths(StorePaths):
 
 
 def _fill(skeleton: Skeleton, url: StoreUrl, logs: Sequence[StoreUrl] | None) -> list[str] | None:
-    """Make the tree, and answer the places of the CommitLog's directories."""
+    """Make the tree, and return the places of the CommitLog's directories."""
     entries = url.filesystem.entries(url.path)
     skeleton.add(ROOT, url.filesystem, url.path, entries)
     places: list[str] = []

@@ -1,4 +1,4 @@
-"""A remote store's tree in a temporary directory: files of the true sizes and times, whose bytes come when they are read."""
+"""A remote store's tree in a temporary directory: files of the true sizes and times, whose bytes are fetched on reads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rmqcore.offline.remote.listed_file import ListedFile, OpenFiles
 from rmqcore.offline.remote.sparse_file import BLOCK, SparseFile, set_mtime
 
 THREADS = 16
-"""Files that are fetched at once where all are wanted: most are small, and a request takes longer than its bytes."""
+"""Files fetched in parallel by `bring_all`: most are small, and a request takes longer than its bytes."""
 
 
 class Skeleton:
-    """The tree, and who knows where the bytes of its files are.
+    """The tree, and the remote source of each of its files.
 
-    It is removed by `close`, when nobody holds it any more, and at the end of the process.
+    The tree is removed by `close`, with the last reference to it, or at the end of the process.
 
     Attributes
     ----------
@@ -34,7 +34,8 @@ class Skeleton:
 
     Notes
     -----
-    Thread safety: `bring_in` and `bring_all` may run at once. A forked child may read on; it removes nothing.
+    Thread safety: `bring_in` and `bring_all` may run at the same time. A forked child may continue to read; it removes
+    nothing.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class Skeleton:
         path: str,
         entries: Iterable[RemoteEntry],
     ) -> None:
-        """Make a directory with entries of one of a filesystem.
+        """Make a directory with the entries of a remote directory.
 
         Parameters
         ----------
@@ -61,14 +62,14 @@ class Skeleton:
             The directory's path in the skeleton.
         filesystem : RemoteFilesystem
         path : str
-            The directory there.
+            The directory in the filesystem.
         entries : iterable of RemoteEntry
             Their names are paths below it.
 
         Raises
         ------
         RemoteStorageError
-            No file or directory of such a name can lie here.
+            A name is not valid for a local file or directory.
         """
         self._folders[f"{self.root}/{place}"] = filesystem, path
         self._folder.make(place, exist_ok=True)
@@ -96,11 +97,11 @@ class Skeleton:
             self._files[f"{self.root}/{sparse.place}"] = sparse
 
     def source_of(self, path: str) -> ListedFile:
-        """The remote file behind a path of the skeleton."""
+        """Return the remote file behind a path of the skeleton."""
         return self._files[path].source
 
     def bring_in(self, path: str, part: Part | None) -> None:
-        """Fetch a part of a file, or all of it; raises as `SparseFile.bring_in`."""
+        """Fetch a part of a file, or all of it; raise as `SparseFile.bring_in`."""
         file = self._files.get(path)
         if file is not None:
             begin, count = (0, file.size) if part is None else part
@@ -113,12 +114,12 @@ class Skeleton:
         beginnings: bool = False,
         progress: Callable[[int, int], object] | None = None,
     ) -> int:
-        """Fetch all files below some directories, or their first bytes, many at once; answer how many bytes were missing.
+        """Fetch all files below some directories, or their first bytes, in parallel; return the number of missing bytes.
 
         Raises
         ------
         RemoteStorageError
-            The first that a file raises.
+            The first error of a file.
         """
         below = tuple(f"{folder}/" for folder in folders)
         most = BLOCK if beginnings else sys.maxsize
@@ -143,7 +144,7 @@ class Skeleton:
         return total
 
     def shown(self, path: str) -> str:
-        """The URI of a path of the skeleton."""
+        """Return the URI of a path of the skeleton."""
         for folder, (filesystem, there) in self._folders.items():
             if path == folder or path.startswith(f"{folder}/"):
                 return filesystem.uri(there + path[len(folder) :])

@@ -1,4 +1,4 @@
-"""Bytes written into files whose pages of zeros stay holes: queue and index files consist mostly of such pages."""
+"""Writing bytes into files so that pages of zeros stay holes: most pages of queue and index files are zeros."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqcore.vocabulary.units import PAGE
 
 
 def write_sparse(fd: int, data: bytes | memoryview, pos: int) -> None:
-    """Write `data` at byte `pos` of a file that holds zeros there; `pos` is a multiple of a page. The file's end stays."""
+    """Write `data` at byte `pos`, a multiple of a page, of a file that holds zeros there; its size does not change."""
     view = memoryview(data)
     pages = np.frombuffer(view, np.uint8)
     whole = len(pages) // PAGE

@@ -1,4 +1,4 @@
-"""One file of a skeleton: the parts of it that were read are there, the others are holes."""
+"""One file of a skeleton: the parts that were read are stored, the others are holes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rmqcore.offline.remote.listed_file import ListedFile, OpenFiles
 from rmqcore.offline.remote.sparse import write_sparse
 
 BLOCK = 64 * 1024
-"""The least that is fetched."""
+"""The smallest fetch, in bytes."""
 PIECE = 8 * 1024 * 1024
-"""The most that is fetched at once."""
+"""The largest fetch, in bytes."""
 FIRST_AHEAD = 4
-"""Blocks that are fetched where a reader goes on, and twice as many each time that it goes on again."""
+"""Blocks that are fetched ahead of a sequential reader; the number doubles with each further sequential read."""
 
 
 class SparseFile:
-    """A file of a remote store, of its size here, whose bytes are fetched as they are asked for.
+    """A local file with the size of a remote one, whose bytes are fetched when they are requested.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class SparseFile:
 
     Notes
     -----
-    Thread safety: safe to share; who asks for a file waits for others that ask for the same.
+    Thread safety: safe to share; a caller waits for other callers that fetch from the same file.
     """
 
     __slots__ = (
@@ -60,11 +60,11 @@ class SparseFile:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return self.source.listed.size
 
     def missing_bytes(self, end: int) -> int:
-        """How many of the bytes before `end` are not here, by whole blocks."""
+        """Return how many of the bytes before `end` are not fetched yet, by whole blocks."""
         if not self._missing:
             return 0
         stop = -(-min(end, self.size) // BLOCK)
@@ -72,12 +72,12 @@ class SparseFile:
         return min(missing * BLOCK, self.size)
 
     def bring_in(self, files: OpenFiles, begin: int, end: int) -> None:
-        """Fetch what is missing of bytes [begin, end), and somewhat more where a reader goes on.
+        """Fetch the missing part of bytes [begin, end), and somewhat more for a sequential reader.
 
         Raises
         ------
         RemoteStorageError
-            The server does not give it, the file is another by now, or there is no room for it here.
+            The server cannot return the bytes, the file has changed, or the local disk has no room for them.
         """
         end = min(end, self.size)
         if not self._missing or begin >= end:
@@ -90,7 +90,7 @@ class SparseFile:
                 self.source.check()
 
     def _runs(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Blocks that are missing, as runs."""
+        """Yield runs of missing blocks."""
         count = -(-self.size // BLOCK)
         there = self._there
         if there is None:

@@ -1,4 +1,4 @@
-"""Where a store is that somebody names: a directory of this machine, or a URL."""
+"""The place of a store that a caller names: a directory of this machine, or a URL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ StorageOptions = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class StoreUrl:
-    """A directory of another filesystem. As a text it is the URL, without secrets.
+    """A directory of another filesystem. Its text form is the URL, without secrets.
 
     Attributes
     ----------
@@ -67,10 +67,10 @@ def store_place(
     Raises
     ------
     TypeError, ValueError, FileNotFoundError
-        As `absolute_path`. ValueError also where the URL is malformed or names no bucket, an option is unknown, or there are
-        options and no URL.
+        As `absolute_path`. ValueError also if the URL is malformed or names no bucket, an option is unknown, or options
+        are given without a URL.
     ModuleNotFoundError
-        pyarrow or fsspec, which is needed for such URLs, is not installed.
+        pyarrow or fsspec, which the URL needs, is not installed.
     """
     if isinstance(path, StoreUrl):
         return path
@@ -86,7 +86,7 @@ def store_place(
 
 
 def file_path(text: str) -> str:
-    """The path that a ``file://`` URL names; any other text as it is."""
+    """Return the path of a ``file://`` URL; any other text unchanged."""
     found = _FILE.match(text)
     return text if found is None else unquote(text[found.end() :])
 

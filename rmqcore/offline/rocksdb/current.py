@@ -1,4 +1,4 @@
-"""A database of a store as it is now: opened once, and again when its files have changed."""
+"""A database of a store in its present state: opened once, and again after its files have changed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rmqcore.offline.rocksdb.damaged import rocksdb_error
 from rmqcore.offline.rocksdb.view import DatabaseView, database_files, signature_of
 
 TRIES = 5
-"""A broker that writes deletes files while they are listed; then the database is opened again."""
+"""Attempts to open a database: a broker may delete files while they are listed."""
 
 
 class Database:
-    """A database of one store; a subclass knows what is in it.
+    """A database of one store; subclasses read its content.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Database:
         self._tried: object = None
 
     def view(self) -> DatabaseView:
-        """The database as it is now; opened again only when its files have changed."""
+        """Return the database in its present state; it is opened again only if its files have changed."""
         with self._lock:
             for number in range(TRIES):
                 try:
@@ -79,11 +79,11 @@ class Database:
         return signature_of(files)
 
     def refresh(self) -> None:
-        """Look whether the database was written since it was opened."""
+        """Open the database again if it was written since it was opened."""
         self.view()
 
     def close(self) -> None:
-        """Close the database; it is opened again when it is next asked for."""
+        """Close the database; the next access opens it again."""
         with self._lock:
             if self._view is not None:
                 self._view.close()

@@ -1,4 +1,4 @@
-"""The database of a store's queues: its entries, and where each queue begins and ends."""
+"""The database of a store's queues: entries, and the first and last entry of each queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rmqcore.offline.rocksdb.queue_keys import (
 
 
 class Queue(NamedTuple):
-    """A queue in the database, and its first and last entry; the first may be missing, then the queue begins at 0."""
+    """A queue in the database, and its first and last entry; if the first is missing, the queue begins at 0."""
 
     topic: str
     queue_id: int
@@ -47,7 +47,7 @@ class QueueDatabase(Database):
     # ---- queues -------------------------------------------------------------------------------------
 
     def queue(self, topic: str, queue_id: int) -> Queue | None:
-        """Where a queue begins and ends; None when the database has no such queue."""
+        """Return a queue with its first and last entry; None if the database does not have the queue."""
         view = self.view()
         with view.reading():
             last = edge_of(view.families[OFFSETS].get(edge_key(topic, queue_id, MAX)))
@@ -55,7 +55,7 @@ class QueueDatabase(Database):
         return None if last is None else Queue(topic, queue_id, first or Edge(0, 0), last)
 
     def queues(self) -> list[Queue]:
-        """All queues, by topic and queue id."""
+        """Return all queues, sorted by topic and queue id."""
         last: dict[tuple[str, int], Edge] = {}
         first: dict[tuple[str, int], Edge] = {}
         for key, value in self.offset_rows():
@@ -67,7 +67,7 @@ class QueueDatabase(Database):
         return [Queue(*name, first.get(name, nothing), last[name]) for name in sorted(last)]
 
     def offset_rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """Each key and value of column family ``offset``."""
+        """Yield each key and value of column family ``offset``."""
         view = self.view()
         with view.reading():
             rows = view.families[OFFSETS].iter()
@@ -80,7 +80,7 @@ class QueueDatabase(Database):
     # ---- entries ------------------------------------------------------------------------------------
 
     def first_entry(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Queue offset of the first entry at or behind `queue_offset`; None if no entry follows."""
+        """Return the queue offset of the first entry at or behind `queue_offset`; None if no entry follows."""
         view, prefix = self.view(), entry_prefix(topic, queue_id)
         with view.reading():
             rows = view.families[ENTRIES].iter()
@@ -95,7 +95,7 @@ class QueueDatabase(Database):
     def entries(
         self, topic: str, queue_id: int, start: int, count: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Queue offset and the 20 bytes of each entry that is there, of those with queue offsets [start, start + count).
+        """Yield queue offset and the 20 bytes of each existing entry with a queue offset in [start, start + count).
 
         Raises
         ------
@@ -126,7 +126,7 @@ class QueueDatabase(Database):
             rows.status()
 
     def timed_entry(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int] | None:
-        """CommitLog offset and store time in an entry; None where none is."""
+        """Return CommitLog offset and store time of an entry; None if the entry is missing."""
         view = self.view()
         with view.reading():
             value = view.families[ENTRIES].get(
@@ -139,12 +139,12 @@ _KNOWN: WeakKeyDictionary[StorePaths, QueueDatabase | None] = WeakKeyDictionary(
 
 
 def queue_database(paths: StorePaths) -> QueueDatabase | None:
-    """The database of a store's queues; None when its queues are files.
+    """Return the database of a store's queues; None if its queues are files.
 
     Raises
     ------
     RocksdbError
-        From what is asked of it, where the database cannot be read.
+        From the methods of the result, if the database cannot be read.
     RemoteStorageError
         The files of a store behind a URL cannot be fetched.
     """

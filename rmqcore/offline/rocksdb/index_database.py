@@ -31,7 +31,7 @@ MOST_OF_HOUR = 100_000
 
 
 class IndexEnd(NamedTuple):
-    """The newest message that the index knows."""
+    """The newest message that the index has."""
 
     phy_offset: int
     store_timestamp_ms: int
@@ -62,7 +62,7 @@ class IndexDatabase(Database):
     holds: ClassVar[str] = "the index may be"
 
     def end(self) -> IndexEnd | None:
-        """Return the newest message with entries; None if there is none, as in a database of timers or transactions."""
+        """Return the newest message with entries; None without entries, as in a database of timers or transactions."""
         view = self.view()
         with view.reading():
             values = [view.families[ENTRIES].get(key) for key in (LAST_OFFSET, LAST_TIME)]
@@ -72,7 +72,7 @@ class IndexDatabase(Database):
         return IndexEnd(int(LONG.unpack(values[0])[0]), int(stored_ms))
 
     def estimated_entries(self) -> int:
-        """Return about how many entries there are, as RocksDB estimates it without reading them."""
+        """Return the approximate number of entries, as RocksDB estimates it without reading them."""
         view = self.view()
         with view.reading():
             rows = view.families[ENTRIES].property_int_value("rocksdb.estimate-num-keys")
@@ -115,10 +115,10 @@ class IndexDatabase(Database):
         *,
         has_key: Callable[[int], bool],
     ) -> list[int]:
-        """Return the phy offsets of a key's entries, ascending, each once: the newest if there are more than `limit`.
+        """Return the phy offsets of a key's entries, ascending, each once; of more than `limit` the newest.
 
-        Hours are read from the newest on, until there are enough. Texts with ``@`` make other keys look like this one; of these
-        entries those count for which `has_key` is true.
+        Hours are read from the newest back, until the limit is reached. Texts with ``@`` make other keys look like this
+        one; of these entries only those for which `has_key` is true are returned.
 
         Parameters
         ----------
@@ -127,9 +127,9 @@ class IndexDatabase(Database):
         begin_ms, end_ms : int
             Store time, both included.
         index_type : str, optional
-            ``"K"``, ``"U"``, ``"T"``; None either of the first two.
+            ``"K"``, ``"U"`` or ``"T"``; None: either of the first two.
         has_key : callable
-            Called with a phy offset.
+            Called with a phy offset; returns whether the message there has the key.
         """
         types = ("K", "U") if index_type is None else (index_type,)
         plain = "@" not in topic + key and key.encode() not in TYPES
@@ -171,7 +171,7 @@ class IndexDatabase(Database):
     def _of_hour(
         self, hour: int, text: bytes, begin_ms: int, end_ms: int, is_uniq: bool
     ) -> Iterator[tuple[int, bool]]:
-        """Yield the phy offset of each entry with a text, and whether all behind the text is one UNIQ_KEY without ``@``."""
+        """Yield the phy offset of each entry with a text, and whether one UNIQ_KEY without ``@`` is all behind the text."""
         prefix = hour_key(hour) + text
         view = self.view()
         with view.reading():
@@ -194,7 +194,7 @@ _KNOWN: WeakKeyDictionary[StorePaths, IndexDatabase] = WeakKeyDictionary()
 
 
 def index_database(paths: StorePaths) -> IndexDatabase | None:
-    """Return the database of a store's index; None if there is no database, or one into which nothing was written.
+    """Return the database of a store's index; None if it is missing or was never written.
 
     Raises
     ------
@@ -211,12 +211,12 @@ def index_database(paths: StorePaths) -> IndexDatabase | None:
 
 
 class AskedIndex(NamedTuple):
-    """The database of an index, as far as a query uses it.
+    """The database of an index for a query.
 
     Attributes
     ----------
     database : IndexDatabase or None
-        None if no entry can be asked for.
+        None if the database is missing, empty or unreadable.
     unread : str
         Why the database cannot be read, and what installs a missing package; empty if it can.
     """
@@ -226,12 +226,12 @@ class AskedIndex(NamedTuple):
 
 
 def asked_index(paths: StorePaths, *, has_files: bool) -> AskedIndex:
-    """Return the database of a store's index for a query; `has_files` says that index files have entries.
+    """Return the database of a store's index for a query; `has_files` is true if index files have entries.
 
     Raises
     ------
     RocksdbError, RocksdbMissingError
-        The database cannot be read, and there is no index file beside it.
+        The database cannot be read, and the store has no index file with entries.
     """
     database = index_database(paths)
     if database is None:

@@ -27,7 +27,7 @@ SHORTEST = LONG.size + len(b"@t@U@u@") + LONG.size
 
 
 class Row(NamedTuple):
-    """What an entry says of its message.
+    """The values of an entry.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def hour_key(hour_ms: int) -> bytes:
-    """Return what all keys of an hour start with."""
+    """Return the common start of all keys of an hour."""
     return LONG.pack(hour_ms)
 
 

@@ -1,4 +1,4 @@
-"""The frames of RocksDB's MANIFEST: checked before RocksDB reads them, because it can loop without end over a damaged one.
+"""The frames of RocksDB's MANIFEST: checked before RocksDB reads them, because it can loop forever over a damaged one.
 
 The file is a sequence of blocks of 32 KiB. A block holds records: checksum (4 bytes), length (2), type (1), little-endian, and
 the data; a record does not cross the end of a block, and less than 7 bytes at the end of a block are zeros. The checksum is the
@@ -18,9 +18,9 @@ HEADER = struct.Struct("<IHB")
 TYPES = (1, 2, 3, 4)
 """A whole record, and the first, a middle and the last part of one."""
 MOST_BYTES = 64 << 20
-"""Of a MANIFEST that is checked: RocksDB writes a few hundred bytes for each file that it makes."""
+"""The largest MANIFEST that is accepted: RocksDB writes a few hundred bytes for each file that it makes."""
 MOST_SUMMED = 2 << 20
-"""Bytes whose checksums are compared, from the start: Python takes a second for about ten million."""
+"""Bytes whose checksums are compared, from the start: Python needs one second for about ten million."""
 
 
 def _table() -> tuple[int, ...]:
@@ -37,7 +37,7 @@ _TABLE = _table()
 
 
 def check_manifest(path: Path, size: int) -> None:
-    """Check the frames of a MANIFEST; a record that lacks its end, as one that is being written, ends the file.
+    """Check the frames of a MANIFEST; an incomplete record, as during a write, ends the file.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def check_manifest(path: Path, size: int) -> None:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The checksum of a record: of its type byte and its data."""
+    """Return the checksum of a record, over its type byte and its data."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]

@@ -32,46 +32,46 @@ _INT, _LONG, _TWO_LONGS = struct.Struct(">i"), struct.Struct(">q"), struct.Struc
 
 
 class Edge(NamedTuple):
-    """The first or the last entry of a queue, as column family ``offset`` has it."""
+    """The first or the last entry of a queue, from column family ``offset``."""
 
     phy_offset: int
     queue_offset: int
 
 
 def entry_prefix(topic: str, queue_id: int) -> bytes:
-    """What the keys of all entries of a queue begin with."""
+    """Return the common start of the keys of a queue's entries."""
     name = topic.encode()
     return b"%b\x01%b\x01%b\x01" % (_INT.pack(len(name)), name, _INT.pack(queue_id))
 
 
 def entry_key(prefix: bytes, queue_offset: int) -> bytes:
-    """The key of an entry."""
+    """Return the key of an entry."""
     return prefix + _LONG.pack(queue_offset)
 
 
 def queue_offset_of(key: bytes) -> int:
-    """The queue offset in the key of an entry."""
+    """Return the queue offset in the key of an entry."""
     return int(_LONG.unpack(key[-8:])[0])
 
 
 def times_of(value: bytes) -> tuple[int, int]:
-    """CommitLog offset and store timestamp in the value of an entry."""
+    """Return CommitLog offset and store timestamp in the value of an entry."""
     return int(_LONG.unpack(value[:8])[0]), int(_LONG.unpack(value[-8:])[0])
 
 
 def edge_key(topic: str, queue_id: int, which: bytes) -> bytes:
-    """The key of a queue's first or last entry; `which` is `MIN` or `MAX`."""
+    """Return the key of a queue's first or last entry; `which` is `MIN` or `MAX`."""
     name = topic.encode()
     return b"%b\x01%b\x01%b\x01%b" % (_INT.pack(len(name)), name, which, _INT.pack(queue_id))
 
 
 def edge_of(value: bytes | None) -> Edge | None:
-    """The entry that a value of column family ``offset`` tells of; None for a value of another length."""
+    """Return the entry in a value of column family ``offset``; None for a value of another length."""
     return None if value is None or len(value) != 16 else Edge(*_TWO_LONGS.unpack(value))
 
 
 def queue_of_edge(key: bytes) -> tuple[str, int, bytes] | None:
-    """Topic, queue id, and `MIN` or `MAX` in a key of column family ``offset``; None for any other key."""
+    """Return topic, queue id, and `MIN` or `MAX` from a key of column family ``offset``; None for any other key."""
     if len(key) < 14:
         return None
     length = _INT.unpack(key[:4])[0]

@@ -1,7 +1,8 @@
 """A RocksDB database as it is at one moment, opened through links in a temporary directory.
 
-The library writes a file of its own and a log beside a database that it opens, also where it only reads. So it never opens a
-store's directory: it opens one that holds links to the files there. RocksDB takes no lock of a database that it only reads.
+The library writes a file of its own and a log beside a database that it opens, also if it only reads. So rmqcore never
+has it open a store's directory, but a directory of links to the files there. RocksDB does not lock a database that it
+only reads.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ CURRENT = "CURRENT"
 MANIFEST = re.compile(r"MANIFEST-\d{6,20}")
 _WANTED = re.compile(r"MANIFEST-\d{6,20}|\d{6,20}\.(?:sst|ldb|log|blob)")
 MOST_FILES = 100_000
-"""Files of a database that are looked at: brokers make them 64 MB and more in size."""
+"""The most files of a database that is opened: brokers make files of 64 MB and more."""
 MOST_LOG_BYTES = 4 << 30
-"""Bytes of write-ahead logs that are read: they are held in memory. A broker begins a new one at 1 GiB."""
+"""The most bytes of write-ahead logs that are read: memory holds them all. A broker begins a new log at 1 GiB."""
 OPEN_FILES = 256
 """Files that RocksDB holds open at once."""
 
@@ -37,7 +38,7 @@ Signature = tuple[tuple[str, int, int], ...]
 
 
 class DatabaseView:
-    """The database, open for reading; what is written to it later does not show.
+    """The database, open for reading; later writes to it are not visible.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class DatabaseView:
 
 
 class _Reading:
-    """RocksDB raises nothing but `Exception`, with a text that names the temporary directory."""
+    """Converts errors: RocksDB raises only `Exception`, with a text that names the temporary directory."""
 
     def __init__(self, place: Path, folder: str) -> None:
         self._place = place
@@ -134,12 +135,12 @@ class _Reading:
 
 
 def database_files(place: Path) -> dict[str, tuple[str, os.stat_result]]:
-    """Path and status of each file that belongs to the database, by name; `CURRENT` is among them where it is there.
+    """Return path and status of each file that belongs to the database, by name; with `CURRENT` if it exists.
 
     Raises
     ------
     RocksdbError
-        One is a link or anything else than a file; or there are too many.
+        One of them is a link or another kind of file, or their number is too large.
     """
     found: dict[str, tuple[str, os.stat_result]] = {}
     for entry in entries_of(place):
@@ -160,7 +161,7 @@ def database_files(place: Path) -> dict[str, tuple[str, os.stat_result]]:
 
 
 def signature_of(files: dict[str, tuple[str, os.stat_result]]) -> Signature:
-    """What changes with every write: the names of all files, and length and time of those that grow."""
+    """Return a value that changes with every write: the names of all files, and length and time of those that grow."""
     return tuple(
         (name, 0, 0)
         if name.endswith((".sst", ".ldb"))
@@ -183,7 +184,7 @@ def _checked_files(place: Path) -> dict[str, tuple[str, os.stat_result]]:
 
 
 def _manifest_of(place: Path, files: dict[str, tuple[str, os.stat_result]]) -> str:
-    """The name that `CURRENT` holds; its file is there."""
+    """Return the name in `CURRENT`; raise if its file is missing."""
     current = place / CURRENT
     data = read_range(current, 0, 64)
     name = data.decode("ascii", "replace").rstrip("\n")
@@ -207,7 +208,7 @@ def _options() -> Any:
 
 def _close(held: list[Any], folder: str, process: int) -> None:
     if os.getpid() != process:
-        return  # a forked child: the parent's threads of RocksDB are not here
+        return  # a forked child: RocksDB's threads exist only in the parent
     for family in reversed(held):
         family.close()
     held.clear()

@@ -1,4 +1,4 @@
-"""Audit of whole stores: it checks every record's place, lengths and CRC, and that no gap is between records."""
+"""Audit of whole stores: the place, lengths and CRC of every record, and the gaps between records."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class AuditReport(Report):
     stores : list of str
         Where the stores lie.
     files, splits : int
-        The number of CommitLog files, and of the splits in which they were read.
+        Number of CommitLog files, and of the splits in which they were read.
     rewalked_files : int
-        The number of files whose splits did not fit together, so that they were walked from their beginning.
+        Number of files that were walked from their beginning because their splits did not fit together.
     records, record_bytes : int
-        Well-formed records, also those that fail their CRC, and their bytes.
+        Number of well-formed records, including those that fail their CRC, and their bytes.
     log_bytes : int
         Bytes of the files.
     damage : list of (str, DamageRange)
-        The broker and the damaged range, by store and offset; see `StoreReader.damage`. Of a split 1,000 ranges and a
-        `MoreDamage`; ``table=corrupt`` gives all of them as rows.
+        Broker and damaged range, by store and offset; see `StoreReader.damage`. A split contributes at most 1,000
+        ranges and one `MoreDamage` for all others; ``table=corrupt`` has every range as a row.
     seconds : float
         Wall time.
     """
@@ -102,9 +102,9 @@ class AuditReport(Report):
 
 
 def audit(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
-    """Return the damaged ranges of stores, one per row; see `run_audit`, which also has totals.
+    """Return the damaged ranges of stores, one per row; `run_audit` returns totals too.
 
-    The job runs at once, and the answer is small: ``broker, start_phy_offset, end_phy_offset`` (exclusive), ``kind, path, field,
+    The job runs at once. Columns: ``broker, start_phy_offset, end_phy_offset`` (exclusive), ``kind, path, field,
     expected, found``.
     """
     report = run_audit(spark, path, **options)
@@ -121,22 +121,24 @@ def run_audit(spark: SparkSession, path: Paths, **options: Any) -> AuditReport:
     path : str, path-like or a list of them
         Stores; see `rmqcore.spark.storage.locations.find_stores`.
     **options
-        Options of ``table=corrupt`` that say what is read and how it is cut: ``maxPartitionBytes``, ``splitMode``, ...
+        Options of ``table=corrupt`` that choose what is read and how it is cut: ``maxPartitionBytes``, ``splitMode``,
+        ...
 
     Raises
     ------
     ValueError
         A wrong option.
     NotAStoreError, FileNotFoundError
-        A path that is no store.
+        A path does not lead to a store.
     StoreError
         A task failed: a file cannot be read.
     """
     began = time.monotonic()
     plans = JobSource.open(path, options, "corrupt", spark=spark).plans()
     splits = [split for plan in plans for split in plan.splits]
-    # The driver sees both sides of every cut. So a task ends at its own end and asks nothing there: what lies behind boundaries
-    # that are none is read in a second round, and where the sides do not fit the file is walked instead of failing.
+    # The driver sees both sides of every cut. So a task ends at its own end without a look at the boundary. A second
+    # round reads the splits whose boundary does not hold, and the driver has a file walked from its beginning if the
+    # two sides of a cut differ.
     first = _audited(spark, [replace(split, cuts=1, check_end=False) for split in splits])
     groups = list(by_file(first))
     left = [split for group in groups for split in left_over(group)]

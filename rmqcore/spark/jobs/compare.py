@@ -1,4 +1,4 @@
-"""Comparison of the CommitLogs of two stores, such as a master's and its slave's."""
+"""Comparison of the CommitLogs of two stores, for example a master's and its slave's."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class CompareReport(Report):
     left, right : str
         Where the stores lie.
     compared_bytes : int
-        Bytes at offsets that both stores have.
+        Number of bytes at offsets that both stores have.
     differences : list of Difference
-        By offset.
+        Sorted by offset.
     seconds : float
         Wall time.
     """
@@ -47,7 +47,7 @@ class CompareReport(Report):
 
     @property
     def exit_code(self) -> int:
-        """0, or 2 when they differ."""
+        """0, or 2 when the stores differ."""
         return DAMAGED if self.differences else OK
 
     def as_dict(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def compare(
 ) -> DataFrame:
     """Return the ranges in which two stores differ, one per row; see `run_compare`.
 
-    The job runs at once. The columns are those of `Difference`; stores that are equal give no row.
+    The job runs at once. The columns are those of `Difference`; equal stores yield no row.
     """
     report = run_compare(spark, left, right, **options)
     rows = [tuple(difference.as_dict().values()) for difference in report.differences]
@@ -103,7 +103,7 @@ def run_compare(
     ValueError
         A wrong option, or a path that stands for several stores.
     NotAStoreError, FileNotFoundError
-        A path that is no store.
+        A path does not lead to a store.
     StoreError
         A task failed.
     """
@@ -137,7 +137,7 @@ def _one_store(path: str | os.PathLike[str], options: dict[str, Any]) -> StoreLo
 
 
 def _sides(spark: SparkSession, stores: list[StoreLocation]) -> tuple[Side, Side]:
-    """Return the files of both stores, and where their logs end: that takes a walk over the newest file of each."""
+    """Return the files of both stores, and the ends of their logs, found by a walk over the newest file of each."""
     files = [store.log_files() for store in stores]
     walked = [open_ended(of_store) for of_store in files]
     found = iter(run_tasks(spark, content_end, [tail for of_store in walked for tail in of_store]))

@@ -48,7 +48,7 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class ExportReport(Report):
-    """Files written by an export, and messages that it could not write.
+    """Files that an export wrote, and the damage that it met.
 
     Attributes
     ----------
@@ -58,11 +58,11 @@ class ExportReport(Report):
     rows, stored_bytes : int
         Messages written, and the bytes of their records in the store (0 without the column ``msg_size``).
     files, file_bytes, partitions : int
-        The number of part files, their bytes, and the number of folders that they are in.
+        Number of part files, their bytes, and the number of folders that hold them.
     splits, kept_splits : int
-        The number of tasks, and how many of them an interrupted export of the same had finished.
+        Number of splits, and how many of them an earlier, interrupted run of the same export had finished.
     damage : list of (str, DamageRange)
-        Damaged ranges of the stores, with the broker.
+        Broker and damaged range of the stores.
     seconds : float
         Wall time.
     """
@@ -111,11 +111,11 @@ def export_parquet(
 ) -> ExportReport:
     """Write the messages of stores into ``out/topic_dir=NAME/day=YYYY-MM-DD/part-NNNNN.parquet``.
 
-    ``spark.read.parquet(out)`` reads it back: the columns of ``table=messages``, then ``topic_dir`` and ``day`` (UTC, of the
-    store time) of the folders. The column ``topic`` has the true name, whatever a folder had to do to it. A topic has one file a
-    day where it is small. No file appears under these names before all are written, then ``_SUCCESS`` and ``_manifest.json``. A
-    killed export leaves the work that it had finished below ``out/_temporary``; an export of the same stores with the same
-    options goes on with it.
+    ``spark.read.parquet(out)`` reads it back: the columns of ``table=messages``, then ``topic_dir`` and ``day`` (UTC,
+    of the store time) of the folders. The column ``topic`` has the true name, also where the folder's name had to be
+    escaped. A small topic has one file per day. The files appear under these names when all are written; ``_SUCCESS``
+    and ``_manifest.json`` follow. A killed export leaves its finished work below ``out/_temporary``; an export of the
+    same stores with the same options continues from there.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def export_parquet(
     overwrite : bool
     compression : {"zstd", "snappy", "none"}
     target_file_bytes : int
-        A file of a topic and day with more rows ends when it has so many bytes of Parquet; the files of a small export may have a
-        quarter, so that more cores write.
+        A file ends when it reaches this size; further rows of its topic and day go to the next file. In a small export
+        a quarter of this size is enough, so that more cores write.
     body : "none", optional
         Leave bodies out.
     **options
@@ -139,12 +139,12 @@ def export_parquet(
     TargetNotEmptyError
         `out` is not empty and `overwrite` is off.
     ValueError
-        A wrong option, a `body` or `compression` that Parquet does not have, columns without topic or store_timestamp, a target
-        below 64 KiB.
+        An option, `body` or `compression` is unknown or wrong, the columns lack topic or store_timestamp, or the target
+        is below 64 KiB.
     NotAStoreError, FileNotFoundError
-        A path that is no store.
+        A path does not lead to a store.
     SplitError
-        The splits that were read do not fit together. Nothing is in `out` then.
+        The splits that were read do not fit together. Nothing was written to `out`.
     StoreError
         A task failed: a file cannot be read or written, the disk is full.
     """
@@ -189,7 +189,7 @@ class ExportedSplits:
     ----------
     splits : sequence of Split
     divided : list of SplitRows
-        What was read of each.
+        The rows that were read of each.
     files : list of (str, PartFile)
         The files, by topic, day and the order of the log, each with its folder below the job's.
     kept_splits : int
@@ -228,13 +228,13 @@ def write_splits(
     options: SourceOptions,
     task: FilesTask,
 ) -> ExportedSplits:
-    """Have the rows of splits written to Parquet files; what an interrupted export had finished is taken over.
+    """Have tasks write the rows of splits to Parquet files, except those that an interrupted export had finished.
 
     Parameters
     ----------
     spark : SparkSession
     folder : ExportFolder
-        Where the work waits.
+        The folder that holds finished work until the commit.
     splits : sequence of Split
     options : SourceOptions
     task : FilesTask
@@ -258,7 +258,7 @@ def write_splits(
         for split, name in zip(splits, names, strict=True)
         if name not in kept
     ]
-    # A task takes a folder with its split's name for the work of a faster attempt of the same job.
+    # To a task, a folder with its split's name is the work of a faster attempt of the same job.
     folder.make_room(one.name for one in tasks)
     done = {
         one.name: rows
@@ -267,7 +267,8 @@ def write_splits(
     divided = [(kept | done)[name] for name in names]
     check_chain(splits, [rows.report for rows in divided])
     files = _write_files(spark, folder, names, divided, set(done), task)
-    # They are Parquet now. The commit waits until all is on disk: rows that are gone need not be written there.
+    # These rows are Parquet now. The commit syncs all files in the folder; a file removed before need not reach the
+    # disk.
     folder.drop(f"{name}/{ROWS}" for name in names)
     return ExportedSplits(splits, divided, files, len(kept))
 
@@ -278,7 +279,7 @@ def check_compression(compression: str) -> None:
     Raises
     ------
     ValueError
-        There is none of this name.
+        The name is not that of a compression.
     """
     if compression not in get_args(Compression):
         raise ValueError(
@@ -292,7 +293,7 @@ def table_columns(options: SourceOptions, body: str | None) -> tuple[Column, ...
     Raises
     ------
     ValueError
-        Those by which rows are partitioned are not among them, or `body` is something else than "none".
+        The columns by which rows are partitioned are missing, or `body` is neither None nor "none".
     """
     if body not in (None, "none"):
         raise ValueError(f"body {body!r}: Parquet holds bodies only as stored, or no bodies")
@@ -339,7 +340,7 @@ def _split_name(split: Split) -> str:
 
 
 def _may_grow(split: Split) -> bool:
-    """Return True if the file is the newest, to which a broker may have added since."""
+    """Return True if the split's file is the newest, to which a broker may have appended since."""
     return split.file.file_from_offset >= split.shape.tail_from
 
 
@@ -351,7 +352,7 @@ def _write_files(
     fresh: set[str],
     task: FilesTask,
 ) -> list[tuple[str, PartFile]]:
-    """Have Parquet made of the rows of all splits; give each file with its folder below the job's."""
+    """Have tasks make Parquet of the rows of all splits; return each file with its folder below the job's."""
     job = folder.job_folder
     work = plan_files(
         [(str(job / name / ROWS), rows) for name, rows in zip(names, divided, strict=True)], task
@@ -379,7 +380,7 @@ def plan_files(divided: Sequence[tuple[str, SplitRows]], task: FilesTask) -> lis
     divided : sequence of (str, SplitRows)
         The file of each split's rows, in the order of the log.
     task : FilesTask
-        What all of them have in common.
+        Columns, compression, size and folder that all the tasks share.
     """
     byte_count = sum(rows.file_bytes for _, rows in divided)
     measured = sum(rows.file_bytes / rows.ratio for _, rows in divided if rows.ratio)
@@ -413,7 +414,7 @@ def damage_with_gaps(
     Raises
     ------
     CorruptMessageError, DataLossError
-        The options say that what a plan found fails the export.
+        The options make an export fail for what a plan found.
     """
     for plan in plans:
         for gap in plan.gaps:

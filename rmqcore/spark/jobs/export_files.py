@@ -1,6 +1,6 @@
 """The second step of an export: Parquet files of the rows that the first step divided, each of one topic and one day.
 
-A file ends when it has its target size, by what was really written.
+A file ends when the bytes written reach its target size.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ LEAST_TARGET = 64 * 1024
 ROW_GROUP_BYTES = 32 * MIB
 """Bytes of rows that make a row group; memory holds about twice as many."""
 SHARES = 16
-"""An export that is smaller makes so many shares of its rows rather than fewer, larger files: else few cores would write."""
+"""Shares of an export that would fill fewer files of the target size: with fewer shares few cores would write."""
 LEAST_SHARE = 4
-"""But its files are at least this part of the target, where a partition has so many rows."""
+"""The smallest share is the target size divided by this: an export too small for `SHARES` such shares has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class WaitingRows:
     topic : str
     day : int
     path : str
-        The file: of Arrow IPC messages, or Parquet where `pos` is None.
+        The file: Arrow IPC messages, or Parquet if `pos` is None.
     pos : int or None
     byte_count : int
-        In memory; of a Parquet file about.
+        Bytes in memory; an estimate for a Parquet file.
     """
 
     topic: str
@@ -74,8 +74,8 @@ class PartFile:
     day : int
     rows, byte_count : int
     bounds : dict
-        The least and the greatest ``phy_offset`` and ``store_timestamp`` (microseconds); none of a column that is not there, or
-        has nulls.
+        The least and the greatest ``phy_offset`` and ``store_timestamp`` (microseconds). A column that is missing, or
+        has nulls, has no entry.
     """
 
     name: str
@@ -99,7 +99,7 @@ class WrittenFiles:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Read the manifest of finished files; None when there is no such folder, or one of its files is missing."""
+        """Read the manifest of finished files; return None if the folder or one of its files is missing."""
         found = read_finished(folder)
         try:
             files = [PartFile(**file) for file in found["files"]] if found else None
@@ -112,18 +112,18 @@ class WrittenFiles:
 
 @dataclass(frozen=True)
 class FilesTask:
-    """Pieces that become files, and how.
+    """Pieces that become files, with the columns and the compression of the files.
 
     Attributes
     ----------
     pieces : tuple of WaitingRows
-        Those of a partition are neighbours, in the order that their rows are to have.
+        The pieces of a partition are neighbours, in the order of their rows in the files.
     columns : tuple of Column
     compression : {"zstd", "snappy", "none"}
     target_bytes : int
         Bytes at which a file ends.
     job_folder, name : str
-        The folder that the driver has made, and the name of the folder in it that the files go to.
+        The folder that the driver has made, and the name of its subfolder for the files.
     """
 
     pieces: tuple[WaitingRows, ...]
@@ -155,7 +155,7 @@ def shares(
     Parameters
     ----------
     pieces : iterable of WaitingRows
-        Within a partition in the order that their rows are to have.
+        Within a partition in the order of their rows in the files.
     target_bytes : int
     ratio : float
         How many times smaller Parquet is than rows in memory.
@@ -181,13 +181,13 @@ def shares(
 
 
 def share_name(share: Sequence[WaitingRows], target_bytes: int) -> str:
-    """Name the work on a share by what goes in."""
+    """Return a name for the work on a share, made of its pieces and the target size."""
     said = repr((target_bytes, share))
     return "files-" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def write_files(task: FilesTask) -> WrittenFiles:
-    """Write the files of a share, and give their folder the share's name when all are there."""
+    """Write the files of a share, and rename their folder to the share's name when all are written."""
     return finish_once(
         Path(task.job_folder), task.name, lambda folder: _write(task, folder), WrittenFiles.read
     )
@@ -216,7 +216,8 @@ def _rows(
         if piece.pos is None:
             with pq.ParquetFile(piece.path) as file:
                 groups = range(file.num_row_groups)
-                # One row group after the other: a batch of rows of many of them is as long as it likes.
+                # One row group after the other: a batch with the rows of many row groups would have no bound on its
+                # bytes.
                 for batch in (one for group in groups for one in file.iter_batches(65536, [group])):
                     rows = pa.RecordBatch.from_arrays(
                         batch.select(schema.names).columns, schema=schema

@@ -1,8 +1,8 @@
 """The first step of an export: a task divides the rows of a split among partitions. A later run recognizes the finished split.
 
-The rows wait in one file, as Arrow IPC messages; the manifest beside it says where those of each partition lie. The second step
-(`rmqcore.spark.jobs.export_files`) makes Parquet of the rows that all splits have of a partition: so a partition gets one
-file where it is small, however many splits and topics there are.
+The rows wait in one file, as Arrow IPC messages; the manifest beside the file says where the rows of each partition
+lie. The second step (`rmqcore.spark.jobs.export_files`) makes Parquet of a partition's rows in all splits: so a small
+partition gets one file, whatever the number of splits and topics.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Run:
     ----------
     topic : str
     day : int
-        Days since 1970-01-01 in UTC; -1 for a time that no calendar has.
+        Days since 1970-01-01 in UTC; -1 for a time outside of the calendar.
     pos, byte_count : int
         Place in the file.
     """
@@ -73,13 +73,13 @@ class SplitRows:
     Attributes
     ----------
     rows, stored_bytes, file_bytes : int
-        The number of messages, bytes of their records in the store, and bytes of the file.
+        Number of messages, bytes of their records in the store, and bytes of the file.
     runs : list of Run
         In the order of the file.
     ratio : float
         How many times smaller Parquet made a sample of the rows.
     damage : list of dict
-        Damaged ranges of the split, as `to_send` gives them.
+        Damaged ranges of the split, as `to_send` returns them.
     start_phy_offset, end_phy_offset, read_to, is_skipped
         As `SplitReport`.
     """
@@ -97,7 +97,7 @@ class SplitRows:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Read the manifest of a finished split; None when there is no such folder, or one of its files is missing.
+        """Read the manifest of a finished split; return None if the folder or one of its files is missing.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class SplitRows:
 
     @property
     def report(self) -> SplitReport:
-        """What the task said of its split."""
+        """The task's report of its split."""
         return SplitReport(
             self.start_phy_offset,
             self.end_phy_offset,
@@ -156,7 +156,7 @@ class ExportTask:
 
 
 def export_split(task: ExportTask) -> SplitRows:
-    """Divide the rows of a split, and give the folder the split's name when it is complete."""
+    """Divide the rows of a split, and rename the folder to the split's name when it is complete."""
     return finish_once(
         Path(task.job_folder), task.name, lambda folder: _write(task, folder), SplitRows.read
     )

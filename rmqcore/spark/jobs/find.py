@@ -1,4 +1,4 @@
-"""Messages by key or id, over many stores at once."""
+"""Messages by key or id, from several stores at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find(
     topic: str | Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:
-    """Return the messages with one of some keys or ids, from all the stores that have them.
+    """Return the messages that have one of the keys or ids, from all stores.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def find(
     keys : str or iterable of str, optional
         Words of KEYS, or UNIQ_KEYs.
     ids : str or iterable of str, optional
-        Message ids: offset message ids, which name broker and place, so that the message is looked up there; or UNIQ_KEYs. The
-        stores are read through only for ids that no lookup has found.
+        Message ids: offset message ids, which name broker and place, so that the message is looked up there; or
+        UNIQ_KEYs. Stores are read in full only for ids that no lookup has found.
     topic : str or iterable of str, optional
         Only these topics.
     **options
@@ -69,9 +69,9 @@ def find(
     ValueError
         Neither keys nor ids are given, or an option is wrong.
     NotAStoreError, FileNotFoundError
-        A path that is no store.
+        A path does not lead to a store.
     StoreError
-        An index that was to be asked is missing or broken.
+        ``useIndex`` is given, and an index is missing or broken.
 
     Warns
     -----
@@ -158,14 +158,14 @@ class ReadTask:
 
 @dataclass(frozen=True)
 class ScanTask:
-    """Reads a split through.
+    """Reads all records of a split.
 
     Attributes
     ----------
     keys, ids : frozenset of str
         `keys` are words of KEYS or UNIQ_KEYs, `ids` only UNIQ_KEYs.
     known : frozenset of int
-        CommitLog offsets of records that another task gives.
+        CommitLog offsets of records that another task returns.
     """
 
     split: Split
@@ -201,7 +201,7 @@ def _texts(given: str | Iterable[str] | None) -> frozenset[str]:
 
 
 def _flag(options: dict[str, Any], lower_name: str) -> bool:
-    """Remove a flag from the options that only this job has, and return it."""
+    """Remove a flag that only this job has from the options, and return its value."""
     for name in list(options):
         if name.lower() == lower_name:
             text = str(options.pop(name)).lower()

@@ -28,7 +28,7 @@ from rmqcore.spark.storage.locations import StoreLocation
 
 @dataclass(frozen=True)
 class FindPlacesTask:
-    """The question to a store.
+    """The ids and keys that a task looks up in one store.
 
     Attributes
     ----------
@@ -36,10 +36,10 @@ class FindPlacesTask:
     offset_ids : frozenset of str
         Ids that look like offset message ids.
     keys, ids : frozenset of str
-        Asked of the index: `keys` of any kind, `ids` as UNIQ_KEYs.
+        Looked up in the index: `keys` as any kind of key, `ids` as UNIQ_KEYs.
     index_topics : tuple of str or None
-        The topics to ask the index for, since it knows keys only together with their topic; None for all topics that have
-        queues or are in ``config/topics.json``, empty to leave the index alone.
+        The topics to look up in the index, which has keys only together with their topic; None for all topics that have
+        queues or are in ``config/topics.json``, empty for no use of the index.
     options : SourceOptions
     """
 
@@ -53,7 +53,7 @@ class FindPlacesTask:
 
 @dataclass(frozen=True)
 class Places:
-    """The answer of a store.
+    """The places that a task found in one store.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Places:
     ids : frozenset of str
         The ids that were found.
     missing : tuple of int
-        Where entries of the index lead, and the log has no record, though it has not deleted that part.
+        Offsets of index entries at which the log has no record, although that part of the log was not deleted.
     """
 
     phy_offsets: tuple[int, ...] = ()
@@ -76,14 +76,14 @@ def find_places(task: FindPlacesTask) -> Places:
     Raises
     ------
     StoreError
-        The index is asked, and is missing or damaged.
+        The index is used, and is missing or damaged.
     """
     files = task.store.log_files()
     places: set[int] = set()
     found: set[str] = set()
     for msg_id in task.offset_ids:
         message = record_at(files, parse_msg_id(msg_id).phy_offset)
-        # The id may be of another broker, whose record at this place is another; and a UNIQ_KEY looks alike.
+        # The id may name a place on another broker, where another record lies; and a UNIQ_KEY has the same form.
         if message is not None and message.msg_id == msg_id.upper():
             places.add(message.phy_offset)
             found.add(msg_id)
@@ -134,7 +134,7 @@ def _by_index(
 
 
 def _check_coverage(store: StoreLocation, lines: list[str]) -> None:
-    """Raise when the index has not the keys of all messages."""
+    """Raise if the index lacks the keys of some messages."""
     if lines:
         raise StoreError(f"{store.root}: {lines[0]}: omit useIndex to search the log itself")
 
@@ -147,7 +147,7 @@ def _check_index(
     *,
     has_entries: bool,
 ) -> None:
-    """Raise when the index is missing or broken: its empty answer would not mean that no message is there."""
+    """Raise if the index is missing or broken: a lookup without a result would not prove that the message is missing."""
     advice = "omit useIndex to search the log itself"
     for reader in readers:
         why = reader.problem()
@@ -179,10 +179,11 @@ def _messages(
     wanted: int,
     missing: set[int],
 ) -> Iterator[MessageView]:
-    """Yield the messages that the index has for a hash, collisions among them; note entries whose record is not in the log."""
+    """Yield the messages that the index has for a hash, including collisions; note entries whose record is not in the log."""
     log_min = files[0].file_from_offset if files else 0
-    # The index keeps whole seconds since its file begins: a second more loses no message. Messages stored before that, by a
-    # clock that was set back, are entered as if at the beginning: so no end is asked for, and the records tell their times.
+    # The index keeps whole seconds since its file begins: one second more loses no message. Messages stored before
+    # that, by a clock that was set back, have the time of the beginning: so the lookup has no end, and the records have
+    # the exact times.
     begin_ms = max(0, (task.options.starting_timestamp or 0) - 1000)
     for reader in readers:
         for phy_offset in reader.find(wanted, begin_ms, limit=reader.header.index_count):

@@ -1,4 +1,4 @@
-"""The choice of the rows of a batch that have one of some keys or ids."""
+"""Choice of the rows of a batch that have one of the wanted keys or ids."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 def wanted_rows(
     batch: pa.RecordBatch, keys: frozenset[str], ids: frozenset[str], known: frozenset[int]
 ) -> pa.RecordBatch:
-    """Keep the rows that are asked for.
+    """Return the rows that have a wanted key or id.
 
-    The native filter does not tell an id from a key: it accepts a message whose KEYS hold the id of another message, as those of
-    traces do.
+    The native filter does not distinguish ids from keys: it accepts a message whose KEYS hold the id of another
+    message, as the KEYS of traces do.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def wanted_rows(
     ids : frozenset of str
         Wanted as UNIQ_KEY.
     known : frozenset of int
-        Places of records that are left out.
+        CommitLog offsets of records that are left out.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -47,7 +47,7 @@ def wanted_rows(
 def _has_word(
     joined: pa.Array, words: frozenset[str]
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which texts have one of the words between their spaces."""
+    """Return a mask of the texts that hold one of the words, separated by spaces."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

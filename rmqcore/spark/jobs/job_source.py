@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_SENT = 1000
-"""Damaged ranges of a split that go to the driver one by one, which holds those of all splits at once."""
+"""Damaged ranges that a task sends to the driver for one split; the driver holds those of all splits at once."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class JobSource:
         paths, options, table
             Of the data source.
         spark : SparkSession, optional
-            The session that runs the job: files are cut for as many tasks as it runs at once.
+            The session that runs the job. Its number of parallel tasks decides how finely files are cut.
 
         Raises
         ------
@@ -81,9 +81,9 @@ class JobSource:
 
 
 def to_send(damage: Iterable[DamageRange]) -> tuple[DamageRange, ...]:
-    """Return the damage of a split as a task sends it to the driver: 1,000 ranges, and one that counts all others.
+    """Return the damage of a split as a task sends it to the driver: at most 1,000 ranges, and one that counts the others.
 
-    That a file is missing comes first: the driver asks for it.
+    The range of a missing file comes first, because the driver looks for it.
     """
     kept = DamageList(MOST_SENT)
     kept += sorted(damage, key=lambda found: found.kind != "missing_file")

@@ -1,4 +1,4 @@
-"""Statistics by topic and hour. The workers sum up their splits, so Spark gets only sums."""
+"""Statistics by topic and hour. The workers sum up their splits, so only sums are sent to Spark."""
 
 from __future__ import annotations
 
@@ -65,17 +65,18 @@ def topic_stats(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
     Returns
     -------
     DataFrame
-        ``bytes`` are those of whole records, ``body_bytes`` of bodies as stored. Rates are over the time between the hour's first
-        and last message, at least a second. ``top_tags`` are the ten most frequent, ``distinct_tags`` counts at most
-        10,000. Latency is store minus born time: minimum, mean and maximum are exact, the median and the 99th percentile
-        within 1.6 % (exact up to 63 ms). ``hour`` is null where no timestamp can hold the store time.
+        ``bytes`` counts whole records, ``body_bytes`` bodies as stored. Rates are over the time between the hour's
+        first and last message, and over one second if that time is shorter. ``top_tags`` are the ten most frequent,
+        ``distinct_tags`` counts at most 10,000. Latency is store minus born time: minimum, mean and maximum are exact,
+        the median and the 99th percentile within 1.6 % (exact up to 63 ms). ``hour`` is null if a timestamp cannot hold
+        the store time.
 
     Raises
     ------
     ValueError
         A wrong option.
     NotAStoreError, FileNotFoundError
-        A path that is no store.
+        A path does not lead to a store.
     """
     source = JobSource.open(path, options, spark=spark)
     payloads = [(split, source.options) for split in source.splits()]
@@ -142,7 +143,7 @@ def partial_rows(totals: TopicTotals) -> Iterator[pa.RecordBatch]:
 
 
 def totals_of_rows(batch: pa.RecordBatch) -> TopicTotals:
-    """Make the totals from which `partial_rows` made these rows."""
+    """Return the totals from which `partial_rows` made these rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -168,7 +169,7 @@ def totals_of_rows(batch: pa.RecordBatch) -> TopicTotals:
 
 
 def finished(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the statistics, as rows of `SCHEMA`, of all totals in a partition of Spark."""
+    """Merge all totals in a partition of Spark, and yield the statistics as rows of `SCHEMA`."""
     import pyarrow as pa
 
     totals = TotalsOfBatches()

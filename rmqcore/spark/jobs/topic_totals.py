@@ -1,7 +1,7 @@
 """Totals by topic and hour; the totals of parts add up to the totals of the whole.
 
-They are three tables of pyarrow: ``sums`` has a row for each topic and hour, ``latencies`` a row for each bucket in them, and
-``tags`` a row for each tag in them.
+Totals are three tables of pyarrow: ``sums`` has a row for each topic and hour, ``latencies`` a row for each latency
+bucket of a topic and hour, and ``tags`` a row for each tag of a topic and hour.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqcore._native.scan.batch import Batch
 
 COLUMNS = ("topic_id", "msg_size", "born_timestamp_ms", "store_timestamp_ms", "tags", "body")
-"""The columns that are read of a message."""
+"""The columns of a message that are read."""
 
 _KEYS = ["topic", "hour"]
 _SUMS = {
@@ -98,7 +98,7 @@ class TopicTotals:
 
     @classmethod
     def merged(cls, parts: Iterable[TopicTotals]) -> Self:
-        """Add totals up."""
+        """Return the sum of totals."""
         import pyarrow as pa
 
         given = list(parts)
@@ -144,7 +144,7 @@ class TotalsOfBatches:
         self._rows += part.row_count
         if self._rows > _COMPACT_ROWS:
             self._parts = [TopicTotals.merged(self._parts)]
-            # Zero, not the rows that are left: if those were just below the limit, every batch would merge all parts.
+            # Zero, not the number of rows left: with that just below the limit every batch would merge all parts.
             self._rows = 0
 
     def result(self) -> TopicTotals | None:
@@ -153,7 +153,7 @@ class TotalsOfBatches:
 
 
 def _grouped(table: pa.Table, keys: list[str], wanted: list[tuple[Any, str]]) -> pa.Table:
-    """Group rows; the keys come first in every version of pyarrow."""
+    """Group rows; return a table whose first columns are the keys, in every version of pyarrow."""
     found = table.group_by(keys, use_threads=False).aggregate(wanted)
     return found.select([*keys, *(name for name in found.column_names if name not in keys)])
 

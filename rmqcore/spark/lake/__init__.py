@@ -1,4 +1,4 @@
 """Tables that grow with the log: what a run exports, the watermark in the table, compaction, Delta Lake and Iceberg.
 
-Imports `spark.stream`, `spark.jobs` and what those import; deltalake and pyiceberg where a table of theirs is asked for.
+Imports `spark.stream`, `spark.jobs` and what those import; deltalake or pyiceberg only for a table of that format.
 """

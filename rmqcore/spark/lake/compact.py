@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_TARGETS = 4
-"""A task rewrites so many target sizes of a partition's files; another one does the rest of a larger run of small files."""
+"""A task rewrites at most this many target sizes of a partition's files; the rest of a larger run is another task's."""
 
 Group = tuple[TableFile, ...]
-"""Small files of one partition that follow each other, which become larger ones."""
+"""Small consecutive files of one partition, to be rewritten as larger files."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class CompactReport(Report):
     ----------
     out : str
     files_before, files_after : int
-        The number of part files of the table.
+        Number of part files of the table.
     rewritten, written : int
-        How many of them were rewritten, and how many came of those.
+        Number of files that were rewritten, and of the files that replace them.
     rows, rewritten_bytes, written_bytes : int
-        Messages in the files that were rewritten, and the bytes of the files.
+        Messages in the rewritten files, and the bytes of the files before and after.
     seconds : float
         Wall time.
     """
@@ -88,12 +88,13 @@ def compact(
 ) -> CompactReport:
     """Rewrite the small files of a table of Parquet files that `export_table` makes.
 
-    Files of a topic and day that follow each other, and are smaller than half of the target, become files of the target size; all
-    others are left alone. The table has the same rows in the same order, if it is read in the order of the files' names.
+    Consecutive files of a topic and day that are smaller than half of the target become files of the target size; all
+    others are left alone. The table has the same rows in the same order, if it is read in the order of the files'
+    names.
 
-    A reader that takes the files from the manifest (`table_files`) sees each row once at any time, also after a kill: where a
-    file of an older list is gone it reads the manifest again. One that lists the folders may see rows twice while files are
-    exchanged; ``_SUCCESS`` is not there meanwhile.
+    A reader that uses the manifest's list of files (`table_files`) sees each row once at any time, also after a kill:
+    it reads the manifest again if a file of an older list is gone. A reader that lists the folders may see rows twice
+    while files are exchanged; ``_SUCCESS`` is missing during that time.
 
     Parameters
     ----------
@@ -106,13 +107,14 @@ def compact(
     Raises
     ------
     FileNotFoundError
-        `out` is not there.
+        `out` does not exist.
     TargetNotEmptyError
-        `out` is no such table. Delta and Iceberg have compactions of their own, by which the watermark stays.
+        `out` is not a table of Parquet files made by `export_table`. Delta and Iceberg have compactions of their own,
+        which keep the watermark.
     StoreLockedError
-        A run, or another compaction, is at work there.
+        A run of `export_table`, or another compaction, holds the folder's lock.
     StoreError
-        A task failed, or did not write the rows that it was given. The table is as it was then.
+        A task failed, or did not write the rows that it was given. The table is unchanged.
     """
     began = time.monotonic()
     check_target(target_file_bytes)
@@ -151,7 +153,7 @@ def compact(
 
 
 def small_groups(files: Iterable[TableFile], target_bytes: int) -> list[Group]:
-    """Return the files to rewrite, grouped into those that become one or more new files."""
+    """Return the files to rewrite, in groups; each group becomes one or more new files."""
     groups: list[Group] = []
     by_partition = groupby(sorted(files, key=_order), key=lambda file: (file.topic, file.day))
     for _, of_partition in by_partition:
@@ -164,7 +166,7 @@ def small_groups(files: Iterable[TableFile], target_bytes: int) -> list[Group]:
 
 
 def _order(file: TableFile) -> tuple[str, int, list[int]]:
-    """Topic, day and the order of the log: the numbers in a file's name are ascending."""
+    """Return the sort key of a file: topic, day and the numbers in its name, which ascend in the order of the log."""
     name = file.place.rpartition("/")[2].removesuffix(".parquet")
     return file.topic, file.day, [int(number) for number in name.split("-")[1:]]
 
@@ -186,7 +188,7 @@ def _job_name(target_bytes: int, compression: str) -> str:
 def _rewrite(
     spark: SparkSession, folder: TableFolder, groups: Sequence[Group], task: FilesTask
 ) -> list[tuple[Group, list[tuple[str, PartFile]]]]:
-    """Have the groups rewritten, and give each with its new files and their folder below the job's."""
+    """Have tasks rewrite the groups; return each group with its new files and their folder below the job's."""
     shares = _shares(groups, task.target_bytes)
     tasks = []
     for share in shares:
@@ -219,7 +221,7 @@ def _rewrite(
 
 
 def _shares(groups: Sequence[Group], target_bytes: int) -> list[list[Group]]:
-    """Divide groups among tasks: about a target's bytes each, no partition twice in a task."""
+    """Divide groups among tasks: about the target size for each task, no partition twice in a task."""
     shares: list[list[Group]] = [[]]
     room = target_bytes
     before: Partition | None = None
@@ -250,7 +252,7 @@ def _commit(
     files: Sequence[TableFile],
     pairs: Sequence[tuple[Group, list[tuple[str, PartFile]]]],
 ) -> list[TableFile]:
-    """Exchange files. New ones have the number of the first that they come of, then one of their own: so the order stays."""
+    """Exchange files. A new name has the number of the first old file, then a number of its own: the order stays."""
     added, moves = [], []
     for group, written in pairs:
         above, _, first = group[0].place.rpartition("/")

@@ -1,8 +1,8 @@
 """The log of a Delta table: files and watermark in one commit.
 
-A Delta commit can say of an application how far it came, as one number (``txn``), which stays in the table's state through
-checkpoints and other writers' commits. Ours is the number of our commit with a hash of the table's document, which was put on
-disk before under that name. The number grows, as other programs expect of it.
+A Delta commit can store the progress of an application as one number (``txn``), which stays in the table's state
+through checkpoints and other writers' commits. Ours is the number of our commit with a hash of the table's document,
+which is written to disk under that name before the commit. The number grows with each commit, as other programs expect.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HASH = (1 << 40) - 1
 _ESCAPE = re.compile("%[0-9a-fA-F]{2}")
 _UNKNOWN_DAY = -1
 _LONGEST_BOUND = 256
-"""Bytes of a topic that is given as its files' least and greatest value."""
+"""The longest topic, in bytes, that is written as the least and greatest value of its files."""
 
 
 class DeltaLog:
@@ -49,16 +49,16 @@ class DeltaLog:
     format: TableFormat = "delta"
 
     def read(self, out: Folder, *, anew: bool = False) -> TableDocument | None:
-        """Return the document of the table; None if there is no table; see `TableLog`.
+        """Return the document of the table; None if the folder holds no table; see `TableLog`.
 
         Raises
         ------
         TargetNotEmptyError
-            The table is another program's.
+            Another program made the table.
         StoreFormatError
-            The document is gone, or is not the one that the log means.
+            The document is missing, or its hash differs from the log's.
         ValueError
-            deltalake takes the folder's path for another one.
+            deltalake would read the folder's path as another path.
         """
         from deltalake import DeltaTable
 
@@ -90,7 +90,7 @@ class DeltaLog:
         return document if anew else _of_rows(table, document, str(out.path))
 
     def commit(self, out: Folder, change: TableChange) -> None:
-        """Commit files that are in their places, with the document; nothing happens where that was done before."""
+        """Commit files that are in their places, with the document; do nothing if the commit was done before."""
         from deltalake import CommitProperties, DeltaTable, Transaction
         from deltalake.transaction import create_table_with_add_actions
 
@@ -133,10 +133,10 @@ def _column_names(table: DeltaTable) -> list[str]:
 
 
 def _of_rows(table: DeltaTable, document: TableDocument, where: str) -> TableDocument:
-    """The document with the watermarks of the rows that the table has.
+    """Return the document with the watermarks of the rows that the table has.
 
-    RESTORE brings the files of an older version back, and leaves the application's number as it was. Each of our commits has its
-    document in its metadata: that of the version which was restored is the one.
+    RESTORE brings back the files of an older version, and leaves the application's number unchanged. Each of our
+    commits has its document in its metadata: the document of the restored version is returned.
     """
     if RESTORE not in _operations_since_ours(table):
         return document
@@ -156,7 +156,7 @@ def _of_rows(table: DeltaTable, document: TableDocument, where: str) -> TableDoc
 
 
 def _operations_since_ours(table: DeltaTable) -> set[str | None]:
-    """The operations of the commits behind our newest one, without reading the whole history if that is near."""
+    """Return the operations of the commits behind our newest commit; reads the whole history only if that is far back."""
     limit = 16
     while True:
         commits = table.history(limit)
@@ -167,7 +167,7 @@ def _operations_since_ours(table: DeltaTable) -> set[str | None]:
 
 
 def _version_before(commit: dict[str, Any]) -> int | None:
-    """The version whose rows a foreign commit continues; None if it does not say which one it restored."""
+    """Return the version whose rows a foreign commit continues; None if a RESTORE does not name its version."""
     if commit.get("operation") != RESTORE:
         return int(commit["version"]) - 1
     version = commit.get("operationParameters", {}).get("version")
@@ -209,12 +209,12 @@ def _add_action(file: TableFile) -> AddAction:
 
 
 def _stats(file: TableFile) -> dict[str, Any]:
-    """What readers skip files by. Our times are whole milliseconds, which is as fine as a Delta log has them."""
+    """Return the statistics by which readers skip files. Our times are whole milliseconds, as those of a Delta log."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     for name, (low, high) in file.bounds.items():
         is_time = name == "store_timestamp"
-        if is_time and file.day == _UNKNOWN_DAY:  # times that no calendar has
+        if is_time and file.day == _UNKNOWN_DAY:  # times outside of the calendar
             continue
         least[name] = _time_text(low) if is_time else low
         greatest[name] = _time_text(high) if is_time else high

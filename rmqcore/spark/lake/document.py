@@ -1,4 +1,4 @@
-"""What a table says of itself beside its rows: how far it has each store, and with which options it was made."""
+"""A table's description beside its rows: the watermark of each store, and the options that made the table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_ROWS = (
     "decompress_body",
     "filters",
 )
-"""The options that decide which rows a store has, and what is in them: they are those of the first run in every run."""
+"""The options that decide on the rows and their content: every run must have those of the first run."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class TableDocument:
     commit : int
         Number of the commit.
     next_part : int
-        Number of the next part file: no number is given twice.
+        Number of the next part file: no number is used twice.
     settings : dict
         See `settings_of`.
     watermarks : dict of str to TableWatermark
@@ -56,11 +56,11 @@ class TableDocument:
     watermarks: dict[str, TableWatermark] = field(default_factory=dict)
 
     def after(self, files: int) -> Self:
-        """The document behind a commit that adds so many files."""
+        """Return the document behind a commit that adds this many files."""
         return replace(self, commit=self.commit + 1, next_part=self.next_part + files)
 
     def as_dict(self) -> dict[str, Any]:
-        """The document as plain JSON values."""
+        """Return the document as plain JSON values."""
         return {
             "version": VERSION,
             "format": self.format,
@@ -71,17 +71,17 @@ class TableDocument:
         }
 
     def encode(self) -> str:
-        """The document as JSON, on one line."""
+        """Return the document as JSON, on one line."""
         return json.dumps(self.as_dict(), sort_keys=True)
 
     @classmethod
     def parse(cls, found: Any, where: str) -> Self:
-        """Make one of the values of `as_dict`.
+        """Make a document of the values of `as_dict`.
 
         Raises
         ------
         StoreFormatError
-            They are not those of a document, or of a later version.
+            The values are not those of a document, or belong to a later version.
         """
         names = {"version", "format", "commit", "next_part", "settings", "watermarks"}
         if not isinstance(found, dict) or set(found) != names or found["version"] != VERSION:
@@ -105,7 +105,7 @@ class TableDocument:
 
 
 def settings_of(options: SourceOptions, columns: Sequence[Column]) -> dict[str, Any]:
-    """Return the columns, and the options that decide on rows if they are not the defaults, as JSON values."""
+    """Return the columns, and the options that decide on rows and differ from their defaults, as JSON values."""
     defaults = {one.name: one.default for one in fields(SourceOptions)}
     given = {
         name: value for name in _OF_ROWS if (value := getattr(options, name)) != defaults[name]

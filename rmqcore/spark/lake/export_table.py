@@ -52,11 +52,11 @@ class TableReport(ExportReport):
     ----------
     format : {"parquet", "delta", "iceberg"}
     watermarks : dict of str to int
-        By broker the CommitLog offset up to which the table has the log.
+        By broker: the CommitLog offset up to which the table has the log.
     unfinished : list of str
-        Brokers whose log ends in what is no whole record: a later run exports it when it is.
+        Brokers whose log ends in an incomplete record: a later run exports the record when it is whole.
     not_given : list of str
-        Brokers that the table has, and this run was not given.
+        Brokers that the table has, and whose stores were not passed to this run.
     """
 
     format: TableFormat
@@ -79,49 +79,53 @@ def export_table(
     identifier: str = ICEBERG_TABLE,
     **options: Any,
 ) -> TableReport:
-    """Add the messages of stores that are new to a table, which is made where it is missing; run it every hour.
+    """Add the new messages of stores to a table, for example once per hour; the first run makes the table.
 
-    The table keeps for each store the CommitLog offset up to which it has the log, and gets rows and offsets in one commit: over
-    any runs each record is there once, whoever was killed meanwhile. A run that finds another run at work is refused. A record is
-    exported when it is whole, as in a stream: what stands behind the last whole record of a log waits for a later run.
+    The table keeps for each store the CommitLog offset up to which it has the log, and one commit adds rows and
+    offsets: the table has each record once, also after killed runs. A run raises an error if another run holds the
+    table. A record is exported when it is whole, as in a stream: bytes behind the last whole record of a log wait for a
+    later run.
 
     Parameters
     ----------
     spark : SparkSession
     path : str, path-like or a list of them
-        Stores. The table knows them by their names (``name=path``), which must stay the same.
+        Stores. The table identifies them by their names (``name=path``), which must stay the same.
     out : str or path-like
         A folder that driver and workers share: a new or empty one, or that of the table.
     format : {"parquet", "delta", "iceberg"}
         ``parquet``: the folders of `export_parquet`. The others need the extras ``delta`` and ``iceberg``.
     overwrite : bool
-        Begin anew: the rows of this run take the place of all that the table has.
+        Begin anew: the rows of this run replace all rows of the table.
     compression : {"zstd", "snappy", "none"}
     target_file_bytes, body
         As in `export_parquet`.
     catalog : pyiceberg.catalog.Catalog, optional
-        The catalog of an Iceberg table; without one it has an SQLite catalog of its own, ``out/_rmqcore/catalog.db``.
+        The catalog of an Iceberg table; by default an SQLite catalog of its own, ``out/_rmqcore/catalog.db``.
     identifier : str
         Namespace and name of an Iceberg table.
     **options
-        Options of ``table=messages`` but those that say where to end; those that decide which rows there are must be the same in
-        every run. ``maxRecordsPerTrigger`` and ``maxBytesPerTrigger`` limit a run, ``tailGuard`` says where a log ends.
+        Options of ``table=messages``, except those that set an end; options that decide on the rows must be the same in
+        every run. ``maxRecordsPerTrigger`` and ``maxBytesPerTrigger`` limit a run, ``tailGuard`` decides where a log
+        ends.
 
     Raises
     ------
     WatermarkError
-        A store is not the one that the table has the beginning of: it was cut, recovered or replaced; or the table has it under
-        another name. Or rows of the table were taken back (RESTORE, a rollback), and it no longer knows how far it has the logs.
+        A store's log is not the one whose beginning the table has: it was cut, recovered or replaced; or the table has
+        the store under another name. Or rows of the table were taken back (RESTORE, a rollback), and their watermarks
+        are unknown.
     DataLossError
         The files behind a watermark were deleted, and failOnDataLoss is on.
     TargetNotEmptyError
-        `out` holds something else than such a table.
+        `out` holds files, and is not a table of this format made by `export_table`.
     StoreLockedError
-        Another run, or a compaction, is at work there.
+        Another run, or a compaction, holds the table's lock.
     ValueError
-        A wrong option, or one that the table was made without; or a column of the table was renamed or dropped.
+        An option is wrong, or differs from the option that the table was made with; or a column of the table was
+        renamed or dropped.
     SplitError, StoreError
-        As in `export_parquet`. The table is as it was then.
+        As in `export_parquet`. The table is unchanged.
     """
     began = time.monotonic()
     log = table_log(format, catalog, identifier)
@@ -177,12 +181,12 @@ def table_log(
     catalog: Catalog | None = None,
     identifier: str = ICEBERG_TABLE,
 ) -> TableLog | None:
-    """Return the log of a table of a format; None for Parquet, which has none.
+    """Return the log for a format; None for Parquet, whose tables have a manifest instead.
 
     Raises
     ------
     ValueError
-        There is no such format, or a catalog is given for another one than Iceberg.
+        The format is unknown, or a catalog is given for a format other than Iceberg.
     SparkMissingError
         The package for the format is not installed.
     """
@@ -214,7 +218,7 @@ def _before(
     *,
     overwrite: bool,
 ) -> TableDocument:
-    """The document from which a run goes on."""
+    """Return the document from which a run continues."""
     found = folder.document
     if found is None:
         return TableDocument(format, settings)

@@ -1,7 +1,8 @@
 """The log of an Iceberg table: files and watermark in one commit.
 
-The watermark is a property of the table, which the transaction that adds the files sets with them. A rollback takes snapshots
-back and no properties; so each of our snapshots has the number of its commit in its summary, and its document if that is short.
+The watermark is a property of the table, set by the transaction that adds the files. A rollback takes back snapshots,
+but not properties; so each of our snapshots has the number of its commit in its summary, and its document if that is
+short.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class IcebergLog:
     Parameters
     ----------
     catalog : Catalog, optional
-        Where the table is known; None: a catalog of its own, an SQLite file below the folder.
+        The catalog that has the table; None: a catalog of its own, an SQLite file below the folder.
     identifier : str
         Namespace and name of the table.
     """
@@ -61,12 +62,12 @@ class IcebergLog:
         self._identifier = identifier
 
     def read(self, out: Folder, *, anew: bool = False) -> TableDocument | None:
-        """Return the document of the table; None if there is no table; see `TableLog`.
+        """Return the document of the table; None if the catalog has no table; see `TableLog`.
 
         Raises
         ------
         TargetNotEmptyError
-            The table is another program's, or lies elsewhere.
+            Another program made the table, or its files lie in another folder.
         """
         if self._given is None and out.status(f"{TABLE}/{CATALOG}") is None:
             return None
@@ -79,7 +80,7 @@ class IcebergLog:
             return document if anew else _of_rows(table, document, str(out.path))
 
     def commit(self, out: Folder, change: TableChange) -> None:
-        """Commit files that are in their places, with the document; nothing happens where that was done before."""
+        """Commit files that are in their places, with the document; do nothing if the commit was done before."""
         out.make(TABLE, exist_ok=True)
         with self._catalog(out) as catalog:
             table = self._table(catalog, out)
@@ -125,7 +126,7 @@ class IcebergLog:
 
 
 def _metrics(columns: Iterable[Column]) -> dict[str, str]:
-    """What of the columns is kept for each file, whose one topic is kept whole: readers skip files by it."""
+    """Return the metrics to keep for each file, by which readers skip files; the topic, one per file, is kept whole."""
     modes = {"topic": "full"}
     for column in columns:
         if column.name in NOT_SORTED_BY:
@@ -140,15 +141,15 @@ def _document(table: Table) -> TableDocument | None:
     text = table.properties.get(PROPERTY)
     if MADE not in table.properties:
         raise TargetNotEmptyError(f"{name} is an Iceberg table that rmqcore did not create")
-    if text is None:  # a run died between making the table and its first commit
+    if text is None:  # a run died between the creation of the table and its first commit
         return None
     return TableDocument.parse(json.loads(text), f"{PROPERTY} of {name}")
 
 
 def _of_rows(table: Table, document: TableDocument, where: str) -> TableDocument:
-    """The document with the watermarks of the rows that the table has.
+    """Return the document with the watermarks of the rows that the table has.
 
-    These are those of our newest snapshot among the present one and those before it.
+    They are those of our newest snapshot among the current snapshot and its ancestors.
     """
     newest = table.properties.get(NEWEST)
     if newest is None:  # no snapshot of ours yet, or of an earlier version
@@ -198,6 +199,6 @@ def _commit(table: Table, out: Folder, change: TableChange) -> None:
 
 
 def _summary(commit: str, document: TableDocument) -> dict[str, str]:
-    """What a snapshot says of the rows that it leaves: a long document would be kept in each of the table's snapshots."""
+    """Return the summary of a snapshot. A long document is left out: the table would keep it once for each snapshot."""
     text = document.encode()
     return {COMMIT: commit} | ({PROPERTY: text} if len(text) <= LONGEST_KEPT else {})

@@ -1,7 +1,7 @@
-"""What a run exports: of each store the records behind its watermark, as far as they are proven to be whole.
+"""The records that a run exports: of each store those behind its watermark, as far as they are proven to be whole.
 
-The rules are those of a stream (`rmqcore.spark.stream`): the log ends at the first place of its newest file that is no whole
-record, and a part of the log that is missing is an error unless ``failOnDataLoss`` is off.
+The rules are those of a stream (`rmqcore.spark.stream`): the log ends at the first place of its newest file without a
+whole record, and a missing part of the log is an error unless ``failOnDataLoss`` is off.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Increment:
     start, end : int
         CommitLog offsets where records begin or end.
     unfinished : bool
-        What lies at the end is no whole record: a later run exports it when it is.
+        The log ends in an incomplete record: a later run exports the record when it is whole.
     """
 
     plan: SplitPlan
@@ -58,12 +58,12 @@ class Increment:
 
 
 def check_table_options(options: SourceOptions) -> None:
-    """Refuse options by which the rows of a store depend on when a run is made.
+    """Refuse options that make the rows of a store depend on the time of a run.
 
     Raises
     ------
     ValueError
-        An option says where to end, or begins at the present end.
+        An option sets an end, or begins at the present end.
     """
     check_stream_options(options)
     starts = options.starting_offsets
@@ -89,7 +89,7 @@ def plan_increments(
     Raises
     ------
     WatermarkError
-        A store is not the one that the table has the beginning of, or has it under another name.
+        A store's log is not the one whose beginning the table has, or the table has the store under another name.
     DataLossError
         A part of a log behind its watermark is missing, and failOnDataLoss is on.
     """
@@ -120,7 +120,7 @@ def plan_increments(
         end = cursor.position
         splits = plan_batch(store, start, end, sizing, fail_on_data_loss=options.fail_on_data_loss)
         _check_planned(store, splits, end)
-        # The watermark goes to the end: no task may come less far, whatever failOnDataLoss says.
+        # The watermark moves to the end: each task must reach the end of its split, whatever failOnDataLoss is.
         reaching = [
             replace(split, must_reach=True) if split.farthest_end == end else split
             for split in splits
@@ -132,7 +132,7 @@ def plan_increments(
 
 
 def _check_not_cut(store: StoreLocation, files: Sequence[LogFile], known: int) -> None:
-    """Refuse a store whose log a recovery has cut below the watermark, and left the old bytes behind its end."""
+    """Refuse a store whose log was cut below the watermark by a recovery that left the old bytes behind its end."""
     end = log_cut_before(store, files, known)
     if end is not None:
         raise WatermarkError(
@@ -143,7 +143,7 @@ def _check_not_cut(store: StoreLocation, files: Sequence[LogFile], known: int) -
 
 
 def _first(files: Sequence[LogFile], wanted: int | None) -> int | None:
-    """Where a store's first run begins: the beginning of the file that has the first record that is wanted."""
+    """Return where a store's first run begins: the beginning of the file that has the first wanted record."""
     if not files:
         return None
     at = 0 if wanted is None else max(0, bisect_right(files, wanted, key=_from) - 1)
@@ -157,7 +157,7 @@ def _from(file: LogFile) -> int:
 def _check_new(
     store: StoreLocation, files: Sequence[LogFile], marks: Marks, stores: Iterable[StoreLocation]
 ) -> None:
-    """Refuse a store that the table has under another name: its rows would be there twice."""
+    """Refuse a store that the table has under another name: its rows would be exported twice."""
     given = {one.broker for one in stores}
     for broker, mark in marks.items():
         if broker not in given and (mark.root == store.root or fits(files, mark)):
@@ -168,7 +168,7 @@ def _check_new(
 
 
 def _check_planned(store: StoreLocation, splits: Sequence[Split], end: int) -> None:
-    """Make sure that the splits come to the end, which becomes the watermark."""
+    """Make sure that the splits reach the end, which becomes the watermark."""
     if not splits:
         return
     last = splits[-1]
@@ -208,7 +208,7 @@ def watermark_behind(
     ----------
     increment : Increment
     reports : sequence of SplitReport
-        What the tasks said of its splits.
+        The tasks' reports of its splits.
     before : TableWatermark or None
     """
     ends = [report.end_phy_offset for report in reports if report.start_phy_offset is not None]

@@ -21,9 +21,9 @@ def table_files(out: str | os.PathLike[str]) -> list[str]:
     Raises
     ------
     FileNotFoundError
-        The folder is not there.
+        The folder does not exist.
     TargetNotEmptyError
-        It is no table that `export_table` made.
+        The folder is not a table that `export_table` made.
     """
     with Folder(out) as inside:
         document, files = read_manifest(inside)
@@ -33,7 +33,7 @@ def table_files(out: str | os.PathLike[str]) -> list[str]:
 
 
 def manifest_of(document: TableDocument, files: Sequence[TableFile]) -> dict[str, Any]:
-    """The manifest of a table of Parquet files."""
+    """Return the manifest of a table of Parquet files."""
     return {"version": 3, "table": document.as_dict(), "files": [asdict(file) for file in files]}
 
 
@@ -43,7 +43,7 @@ def read_manifest(out: Folder) -> tuple[TableDocument | None, list[TableFile]]:
     Raises
     ------
     StoreFormatError
-        The manifest is that of a table, and says what cannot be.
+        The manifest is that of a table, and one of its values is invalid.
     """
     where = str(out.path / MANIFEST)
     try:

@@ -1,8 +1,8 @@
-"""The folder of a table: ours alone while a run holds it, with rows and watermark committed as one.
+"""The folder of a table: locked while a run holds it; rows and watermark are committed together.
 
-A run writes a journal, moves its files to their places and then commits them with the table's document: for Parquet that is the
-manifest, for Delta and Iceberg a commit of the table's own log. Whoever is given the folder after a crash ends such a commit
-first: every step can be repeated, and the table's log says whether the last one has happened.
+A run writes a journal, moves its files to their places and then commits them with the table's document: for Parquet
+that is the manifest, for Delta and Iceberg a commit of the table's own log. After a crash the next run ends an
+interrupted commit first: every step can be repeated, and the table's log shows whether the last step has happened.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rmqcore.spark.storage.store_location import StoreLocation
 LOG = logging.getLogger(__name__)
 _DATA = "data"
 _PLACE = re.compile(r"data/day=[^/]+/part-\d{5,}\.parquet")
-"""Of the files of a Delta or Iceberg table: a path without signs that its log would have to escape."""
+"""Path of a part file of a Delta or Iceberg table: without characters that the table's log would have to escape."""
 
 
 class TableFolder(ExportFolder):
@@ -51,7 +51,7 @@ class TableFolder(ExportFolder):
     Attributes
     ----------
     document : TableDocument or None
-        The table's document; None where there is no table yet.
+        The table's document; None if the table does not exist yet.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TableFolder(ExportFolder):
         self.document: TableDocument | None = None
 
     def place(self, partition: Partition, number: int) -> str:
-        """Where the part file of a number goes."""
+        """Return the place of the part file with a number."""
         folder = partition_folder(*partition)
         if self._log is not None:
             folder = f"{_DATA}/{folder.rpartition('/')[2]}"
@@ -95,7 +95,7 @@ class TableFolder(ExportFolder):
             return True
 
     def _drop_commit(self) -> None:
-        """Remove the files of a commit that was begun, that the table's log does not have, and its journal."""
+        """Remove the files and the journal of an interrupted commit that the table's log does not have."""
         journal = read_journal(self.inside, {"moves", "change"})
         for _, place in () if journal is None else journal["moves"]:
             self.inside.delete(place, missing_ok=True)
@@ -133,16 +133,16 @@ class TableFolder(ExportFolder):
         *,
         replaces: bool = False,
     ) -> list[TableFile]:
-        """Commit the files that a run has written, with the table's document, and give them with their places.
+        """Commit the files that a run has written, with the table's document; return them with their places.
 
         Parameters
         ----------
         written : sequence of (str, PartFile)
             Each with its folder below the job's.
         document : TableDocument
-            Its `next_part` is the number that the first file gets.
+            Its `next_part` is the number of the first file.
         replaces : bool
-            They take the place of all rows that the table has.
+            The files replace all rows of the table.
         """
         first = document.next_part
         files = [
@@ -177,17 +177,17 @@ class TableFolder(ExportFolder):
         document: TableDocument,
         files: Sequence[TableFile],
     ) -> None:
-        """Commit that files take the place of others of a table of Parquet files.
+        """Replace files of a table of Parquet files by others, in one commit.
 
         Parameters
         ----------
         old : sequence of str
-            Places of the files that go.
+            Places of the files that are removed.
         moves : sequence of (str, str)
             Path of a new file below the job's folder, and its place.
         document : TableDocument
         files : sequence of TableFile
-            All that the table has then.
+            All files of the table after the commit.
         """
         self._refuse_taken((place for _, place in moves), replaces=False)
         self._commit_instead(old, moves, manifest_of(document, files))

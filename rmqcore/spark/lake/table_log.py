@@ -1,4 +1,4 @@
-"""What a commit does to a table, and what the logs of Delta and Iceberg have in common."""
+"""The changes of a commit to a table, and the common interface of the logs of Delta and Iceberg."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqcore.spark.lake.document import TableDocument, TableFormat
 
 LOG = logging.getLogger(__name__)
 ICEBERG_TABLE = "rmqcore.messages"
-"""Namespace and name of an Iceberg table that is given no other."""
+"""Default namespace and name of an Iceberg table."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TableFile:
 
     @classmethod
     def of(cls, place: str, file: PartFile) -> TableFile:
-        """A file that a task has written, at its place."""
+        """Return a file that a task has written as one at its place."""
         return cls(place, file.topic, file.day, file.rows, file.byte_count, file.bounds)
 
 
@@ -53,7 +53,7 @@ class TableChange:
     files : list of TableFile
         The files that are added.
     replaces : bool
-        They take the place of all rows that the table has.
+        The files replace all rows of the table.
     """
 
     document: TableDocument
@@ -69,27 +69,27 @@ class TableLog(Protocol):
         """Its name."""
 
     def read(self, out: Folder, *, anew: bool = False) -> TableDocument | None:
-        """Return the document of the table; None if there is no table.
+        """Return the document of the table; None if the table does not exist.
 
-        The watermarks are those of the rows that the table has: if its owner took rows back (RESTORE, a rollback), the watermarks
-        go back too.
+        The watermarks are those of the rows that the table has: if its owner took rows back (RESTORE, a rollback), they
+        are the earlier ones.
 
         Parameters
         ----------
         out : Folder
         anew : bool
-            All rows are to be replaced: the watermarks do not matter.
+            All rows are to be replaced: the watermarks are not looked up.
 
         Raises
         ------
         WatermarkError
-            Rows were taken back, and the table no longer knows which watermarks it had then.
+            Rows were taken back, and the table no longer has the watermarks of that version.
         ColumnsChangedError
             The table lacks a column that its files have.
         """
 
     def commit(self, out: Folder, change: TableChange) -> None:
-        """Commit files that are in their places, with the document; nothing happens where that was done before.
+        """Commit files that are in their places, with the document; do nothing if the commit was done before.
 
         Raises
         ------
@@ -108,7 +108,7 @@ def check_columns(document: TableDocument, present: Iterable[str], where: str) -
     Raises
     ------
     ColumnsChangedError
-        It lacks some.
+        The table lacks at least one of them.
     """
     there = set(present)
     missing = [name for name, _ in document.settings["columns"] if name not in there]
@@ -121,7 +121,7 @@ def check_columns(document: TableDocument, present: Iterable[str], where: str) -
 
 
 def with_rows_of(document: TableDocument, restored: TableDocument, where: str) -> TableDocument:
-    """The document of a table whose rows are those of an earlier commit; numbers that were given stay given."""
+    """Return the document of a table whose rows are those of an earlier commit; used numbers are not used again."""
     LOG.warning(
         "%s was restored to commit %d of %d: the run exports later messages again",
         where,
@@ -132,7 +132,7 @@ def with_rows_of(document: TableDocument, restored: TableDocument, where: str) -
 
 
 def rows_of_unknown_commit(where: str, document: TableDocument, why: str) -> WatermarkError:
-    """The error for a table that was taken back to rows whose watermarks are not known."""
+    """Return the error for a table that was taken back to rows whose watermarks are unknown."""
     return WatermarkError(
         f"the rows of {where} were restored to a version before commit {document.commit} of "
         f"rmqcore, and {why}: return to the newest version"

@@ -1,7 +1,7 @@
-"""How far a table has a store's log, and whether the log is still the one that it was.
+"""Watermarks: how far a table has a store's log, and whether the log is still the same.
 
-The watermark says up to which CommitLog offset all records are in the table. Its seal (`rmqcore.offline.log.seal`) tells whether
-another log lies there now.
+All records before the watermark's CommitLog offset are in the table. Its seal (`rmqcore.offline.log.seal`) shows
+whether another log lies there now.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class TableWatermark:
     phy_offset : int
         All records before are in the table; a record begins or ends here.
     root : str
-        Where the store lay.
+        Path or URI of the store at the newest commit.
     seal : Seal or None
-        None as long as nothing of the log was read.
+        None before any part of the log was read.
     """
 
     phy_offset: int
@@ -40,12 +40,12 @@ class TableWatermark:
 
     @classmethod
     def parse(cls, found: Any, where: str) -> Self:
-        """Make one of the values of `as_dict`.
+        """Make a watermark of the values of `as_dict`.
 
         Raises
         ------
         StoreFormatError
-            They are not those of a watermark.
+            The values are not those of a watermark.
         """
         try:
             seal = None if found["seal"] is None else Seal(**found["seal"])
@@ -73,18 +73,18 @@ def fits(files: Sequence[LogFile], mark: TableWatermark) -> bool:
 
 
 def check_watermark(broker: str, files: Sequence[LogFile], mark: TableWatermark) -> None:
-    """Make sure that a log is still the one of which a table has the beginning.
+    """Make sure that a log is still the one whose beginning a table has.
 
-    A log whose files before the watermark were all deleted by its owner has nothing left to compare.
+    A log passes if its owner has deleted all files before the watermark: nothing is left to compare.
 
     Raises
     ------
     WatermarkError
-        It is not: the log ends before the watermark, or other bytes lie there.
+        The log ends before the watermark, or other bytes lie there.
     """
     if mark.seal is None:
         return
-    # Whether a part is lost that the table lacks because the sealed file was deleted, the plan finds out.
+    # If the sealed file was deleted, the plan finds out whether a part that the table lacks was lost with it.
     why = broken_seal(files, mark.seal)
     if why is not None:
         raise WatermarkError(

@@ -1,7 +1,7 @@
 """The options of a table in Spark's catalog: ``CREATE TABLE t USING rmqstore OPTIONS (path '...', topics '...')``.
 
-Spark keeps them, but of a table it hands a Python source no more than the columns. They are what the source answered when the
-table was made, with their metadata, and in that of the first column lie the options.
+Spark stores the options, but passes a Python source only the columns of a table. These are the columns that the source
+returned when the table was made, with their metadata; so the options are kept in the metadata of the first column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 METADATA = "rmqstore"
-"""The name, in the metadata of a table's first column, of its options."""
+"""Key of a table's options in the metadata of its first column."""
 
 _PREFIX = "option."
 _NO_PATH = (
@@ -30,17 +30,17 @@ _NAMES = {name.lower() for option in OPTIONS for name in (option.name, *option.a
 
 
 def names_new_table(given: Mapping[str, str]) -> bool:
-    """Return True if Spark requests the columns of a table being created: only then it names its source and owner."""
+    """Return True if Spark requests the columns of a table being created: only then it passes source and owner."""
     return given.get("provider", "").lower() == METADATA and "owner" in given
 
 
 def options_of_new_table(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the ``OPTIONS`` and ``LOCATION`` of a ``CREATE TABLE``, out of everything that Spark hands over.
+    """Return the ``OPTIONS`` and ``LOCATION`` of a ``CREATE TABLE``, from all that Spark passes.
 
     Raises
     ------
     ValueError
-        An option that cannot be an option of a table, or stands among its properties.
+        An option is not allowed for a table, or is among the table's properties.
     """
     lower = {name.lower(): text for name, text in given.items()}
     found = {
@@ -61,7 +61,7 @@ def options_of_new_table(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def keep_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Put the options of a table into its columns."""
+    """Return the schema with the options of the table in the metadata of its first column."""
     from pyspark.sql.types import StructField, StructType
 
     first, *others = schema.fields
@@ -84,9 +84,9 @@ def options_of_read(given: Mapping[str, str], schema: StructType) -> dict[str, s
 
 
 def with_kept_options(given: Mapping[str, str], metadata: Iterable[Any]) -> dict[str, str]:
-    """Return the options in the metadata of columns, overridden by those that are given: SQL has ``WITH (...)``.
+    """Return the options in the metadata of columns, overridden by the given ones, for example from SQL's ``WITH (...)``.
 
-    A path that is given is another place: the options of the table do not count then.
+    If a path is given, it is another place: the options of the table are ignored.
     """
     lower = {name.lower(): text for name, text in given.items()}
     if {"path", "paths"} & set(lower):
@@ -96,5 +96,5 @@ def with_kept_options(given: Mapping[str, str], metadata: Iterable[Any]) -> dict
 
 
 def _plain(location: str) -> str:
-    """The path of a location that Spark has made a URI of, though not an escaped one."""
+    """Return the path of a location, which Spark has converted to an unescaped URI."""
     return location.removeprefix("file:") if location.startswith("file:/") else location

@@ -1,4 +1,4 @@
-"""Filters as the value of an option: the conditions of a query that a source is planned for."""
+"""Filters as the value of an option: the conditions of the query for which a source is planned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GivenFilter:
     attribute : tuple of str
         The column.
     value : object
-        A text, int or time; with ``In`` a tuple of them; None where the kind has no value.
+        A text, int or time; with ``In`` a tuple of them; None if the kind has no value.
     """
 
     kind: str
@@ -38,7 +38,7 @@ def filters_text(filters: Iterable[GivenFilter]) -> str:
 
 
 def parse_filters(text: str) -> tuple[GivenFilter, ...]:
-    """Parse what `filters_text` made; other texts are a ValueError."""
+    """Parse a text made by `filters_text`; raise ValueError for other texts."""
     try:
         return tuple(
             GivenFilter(kind, (column,), _value(value)) for kind, column, value in json.loads(text)

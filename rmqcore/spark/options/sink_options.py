@@ -1,4 +1,4 @@
-"""The options of a write, checked; what each means stands with it. Names are camelCase; upper and lower case are the same."""
+"""The options of a write, checked, each with its meaning. Names are camelCase; upper and lower case are the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "column."
 _BYTES = values.size_in(1, INT_MAX)
 _COUNT = values.int_in(1, INT_MAX)
 _OF_SPARK = {"checkpointlocation", "queryname"}
-"""Spark hands its own options of a stream to the sink too."""
+"""Spark's own options of a stream, which it passes to the sink too."""
 
 SINK_OPTIONS = (
     Option(
@@ -122,7 +122,7 @@ _SETTINGS = (
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """All options of a write, checked by `parse`; tasks get them by pickle."""
+    """All options of a write, checked by `parse`; tasks receive them by pickle."""
 
     path: str = ""
     topic: str | None = None
@@ -147,7 +147,7 @@ class SinkOptions:
         Raises
         ------
         ValueError
-            There is no such option, or its value is wrong; the message names the option, the value and what is expected.
+            An option is unknown, or its value is wrong; the message names the option, the value and what is expected.
         """
         found: dict[str, Any] = {}
         columns: dict[str, str] = {}
@@ -176,7 +176,7 @@ class SinkOptions:
         Raises
         ------
         ValueError
-            Sizes that do not fit, or a release that does not exist; the message names the option.
+            The sizes do not fit together, or the release is unknown; the message names the option.
         """
         try:
             return MessageStoreConfig(**{name: getattr(self, name) for name in _SETTINGS})

@@ -1,7 +1,7 @@
-"""The options of a read, checked; what each means is in `rmqcore.spark.options.table`.
+"""The options of a read, checked; `rmqcore.spark.options.table` has their meanings.
 
-Names are camelCase; as in Spark, upper and lower case are the same. An option that does not exist, or has no meaning for the
-table that is read, is an error: a read that ignored a misspelt filter would give too many rows.
+Names are camelCase; as in Spark, upper and lower case are the same. An option that is unknown, or has no meaning for
+the table that is read, is an error: a read that ignored a misspelt filter would return too many rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TIME_OPTIONS = {name for name, option in _BY_NAME.items() if option.parse is pa
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """All options of a read, checked by `parse`; they are small, and tasks get them by pickle.
+    """All options of a read, checked by `parse`; they are small, and tasks receive them by pickle.
 
     Notes
     -----
@@ -91,7 +91,7 @@ class SourceOptions:
         Raises
         ------
         ValueError
-            There is no such option (the message names a similar name), it has no meaning for the table, or its value is wrong:
+            An option is unknown (the message has a similar name), has no meaning for the table, or its value is wrong:
             the message names the option, the value and what is expected.
         """
         found: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class SourceOptions:
         return cls(**found, path=tuple(paths), storage=tuple(sorted(storage.items())))
 
     def stores(self, path: Paths | None = None) -> list[StoreLocation]:
-        """Find the stores at a path, which is the one of these options unless another is given; see `find_stores`."""
+        """Find the stores at a path, by default the path of these options; see `find_stores`."""
         return find_stores(
             self.path if path is None else path,
             dict(self.storage),
@@ -126,13 +126,13 @@ class SourceOptions:
         )
 
     def in_session(self, spark: Any) -> Self:
-        """The same for a session, whose tasks at once are known; unless the options say how many there are."""
+        """Return the options with the session's number of parallel tasks, unless they set that number themselves."""
         if self.parallelism is not None:
             return self
         return replace(self, parallelism=parallelism_of(spark))
 
     def sizing(self) -> Sizing:
-        """Return how finely files are cut: for all tasks that run at once, unless the user wants another number of parts."""
+        """Return how finely files are cut: for all parallel tasks, unless the user sets another number of parts."""
         cores = 1 if self.min_partitions > 1 else self.parallelism or driver_cores()
         return Sizing(
             self.max_partition_bytes,
@@ -143,7 +143,7 @@ class SourceOptions:
         )
 
     def span(self, broker: str) -> Span:
-        """Return the ranges of offsets and times that are asked for in a store."""
+        """Return the wanted ranges of offsets and times in a store."""
         return Span(
             start_phy_offset=_of_broker(self.starting_phy_offset, broker),
             end_phy_offset=_of_broker(self.ending_phy_offset, broker),
@@ -154,7 +154,7 @@ class SourceOptions:
 
 
 def parse_value(option: Option, text: str) -> Any:
-    """Parse the text of an option; ValueError names option, text and what is expected."""
+    """Parse the text of an option; raise ValueError with the option, the text and what is expected."""
     try:
         return option.parse(text)
     except ValueError as error:
@@ -194,7 +194,7 @@ def _time_text(name: str, value: date) -> str:
     if not isinstance(value, datetime):
         return value.isoformat()
     if value.tzinfo is None and value.astimezone().utcoffset():
-        # As a text it would be UTC, for Python it is local, as are the times in the rows of collect().
+        # As a text it would mean UTC; in Python it is local, like the times in the rows of collect().
         raise ValueError(
             f"option {name}: {value!r} has no time zone: pass tzinfo=datetime.UTC or another, or "
             f"{value!r}.astimezone() for local time"

@@ -1,4 +1,4 @@
-"""Every option of the data source: its name, default and meaning, and the tables for which it has a meaning."""
+"""Every option of the data source: its name, default and meaning, and the tables that accept it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CUT_TABLES = ("messages", "corrupt")
 """Tables whose tasks read CommitLog files, which are cut into parts."""
 
 SMALL_TABLES = ("segments", "queues", "corrupt")
-"""Tables of few rows, whatever a store holds."""
+"""Tables that have few rows for any store."""
 
 _SCAN = CUT_TABLES
 _MESSAGES = ("messages",)
@@ -37,10 +37,10 @@ class Option:
     parse : callable
         Turns its text into a value.
     default : str
-        The default as a user would write it; empty when there is no default.
+        The default as a user would write it; empty without a default.
     doc : str
     tables : tuple of str
-        The tables for which it may be given.
+        The tables that accept it.
     aliases : tuple of str
     """
 

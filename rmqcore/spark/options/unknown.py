@@ -16,7 +16,7 @@ def unknown_option(said: str, name: str, known: Mapping[str, str], page: str) ->
     Parameters
     ----------
     said : str
-        What is wrong, ``there is no option topik``.
+        Start of the message, ``there is no option topik``.
     name : str
         As the user wrote it.
     known : mapping of str to str

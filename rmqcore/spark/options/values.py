@@ -17,7 +17,7 @@ TIMES = (
     "milliseconds since 1970, or a time such as 2026-11-24, 2026-11-24T08:00, 2026-11-24T08:00:00.123Z or "
     "2026-11-24T08:00+08:00 (UTC without an offset)"
 )
-"""What an option takes that says a time."""
+"""The accepted forms of a time, for messages."""
 EARLIEST, LATEST = -2, -1
 """Queue offsets as in Spark's Kafka source: the beginning and the end of a queue."""
 
@@ -57,9 +57,10 @@ def int_in(low: int | None = None, high: int | None = None) -> Callable[[str], i
 
 
 def parse_time_ms(text: str) -> int:
-    """Parse milliseconds since 1970, within the 64 bits of a record, or a time, which is UTC where the text names no zone.
+    """Parse milliseconds since 1970, within the 64 bits of a record, or a time, which is UTC if the text names no zone.
 
-    Spark does not tell a Python source the session's zone, and the zone of the process that plans a read is nobody's choice.
+    Spark does not pass the session's zone to a Python source, and the zone of the process that plans a read is
+    arbitrary.
     """
     try:
         return int_in(LONG_MIN, LONG_MAX)(text)
@@ -120,7 +121,7 @@ def parse_list(text: str) -> tuple[str, ...]:
 
 
 def parse_texts(text: str) -> tuple[str, ...]:
-    """Parse as `parse_list`, but refuse an empty text, which may be a variable that was not set: ``[]`` asks for no text."""
+    """Parse as `parse_list`, but refuse an empty text, which may be an unset variable: ``[]`` means no text."""
     found = parse_list(text)
     if not found and "[" not in text:
         raise ValueError("texts separated by commas, or a JSON list of texts, [] for none")

@@ -29,7 +29,7 @@ class Attempt:
 
     @property
     def folder(self) -> Path:
-        """The folder to write into. It is made when it is first asked for, because most tasks of a small job write nothing."""
+        """The folder to write into, made on the first access: most tasks of a small job write nothing."""
         self.check()
         if not self._made:
             make_folder(self._folder)

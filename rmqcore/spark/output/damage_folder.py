@@ -1,7 +1,7 @@
 """The folder in which tasks note the damage that they met, and the counter that reads it.
 
-Spark gives a Python source no metrics, and an accumulator counts again what a task does twice. A damaged range lies at one place
-of one store, so whoever notes it, and however often, it is the same range.
+Spark has no metrics for a Python source, and an accumulator counts twice what a repeated task does twice. A damaged
+range lies at one place of one store, so notes of different tasks and attempts are recognized as the same range.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DamageTotals:
     ranges, damaged_bytes : int
         Damaged ranges of the CommitLogs, and the bytes in them.
     failed_crcs : int
-        Of these ranges those that are a message whose body fails its CRC.
+        Number of these ranges that are a message whose body fails its CRC.
     """
 
     ranges: int = 0
@@ -47,7 +47,7 @@ class DamageCounter:
     Parameters
     ----------
     folder : str or path-like
-        Missing or empty; on local disk, or mounted by the driver and all workers at the same place.
+        A missing or empty folder on a local disk, or mounted by the driver and all workers at the same place.
 
     Attributes
     ----------
@@ -62,8 +62,9 @@ class DamageCounter:
 
     Notes
     -----
-    A task notes its damage when it has read its part to the end. A task that runs again, frames that are read several times, and
-    several frames of the same stores count nothing twice. A part that ``limit`` did not need counts nothing.
+    A task notes its damage when it has read its part to the end. Each range counts once, also if a task runs again, a
+    frame is read several times, or several frames read the same stores. A part that ``limit`` did not need is not
+    counted.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -79,7 +80,7 @@ class DamageCounter:
         Raises
         ------
         StoreFormatError
-            A file in the folder is none that a task has written.
+            A file in the folder was not written by a task.
         """
         found: set[tuple[str, DamageRange]] = set()
         with Folder(self.folder) as folder:
@@ -99,14 +100,14 @@ class DamageCounter:
 
 
 def note_damage(folder: str, broker: str, damage: Iterable[DamageRange]) -> None:
-    """Note damage of a store in the folder of a counter, in a file that appears as a whole; nothing where there is none.
+    """Note damage of a store in the folder of a counter, in a file that appears as a whole; without damage write no file.
 
-    Of more than 100,000 ranges the others are one `MoreDamage`.
+    Ranges beyond 100,000 become one `MoreDamage`.
 
     Raises
     ------
     StoreError
-        The folder is not here.
+        The folder does not exist on this machine.
     """
     kept = DamageList()
     kept += damage

@@ -1,8 +1,9 @@
-"""The folder that an export writes into: finished splits wait below ``_temporary``, then all of them take their places.
+"""The folder that an export writes into: finished splits wait below ``_temporary``, then all files move to their places.
 
-After a crash before the journal ``_temporary/commit.json`` no file has its final name, and the next run of the same export takes
-over the finished splits. Once the journal is on disk the commit happens: if this process dies, the next process that is given the
-folder ends it, since every step can be repeated. ``_SUCCESS`` exists if and only if the export is complete.
+After a crash before the journal ``_temporary/commit.json`` no file has its final name, and the next run of the same
+export reuses the finished splits. Once the journal is on disk the commit happens: if this process dies, the next
+process that opens the folder finishes the commit, since every step can be repeated. ``_SUCCESS`` exists if and only if
+the export is complete.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from rmqcore.spark.storage.store_location import StoreLocation
 
 MANIFEST = "_manifest.json"
 TABLE = "_rmqcore"
-"""A folder that a Delta or Iceberg table made by this package has: its log says which of its part files count."""
+"""A folder in each Delta or Iceberg table made by this package. The table's log lists the part files that count."""
 _PLACE = re.compile(r"topic(_dir)?=[^/]+/day=[^/]+/part-\d{5,}(-\d{5,})?\.parquet")
 """The second number is that of the compaction which made the file. Spark's own writer calls its files
 part-00000-UUID.c000.zstd.parquet."""
@@ -52,7 +53,7 @@ class ExportFolder:
     stores : iterable of StoreLocation
         The stores that are read.
     overwrite : bool
-        Replace the part files of an earlier export. Files that no export made are left alone.
+        Replace the part files of an earlier export. Other files are left alone.
 
     Attributes
     ----------
@@ -114,7 +115,7 @@ class ExportFolder:
         return f"{TEMPORARY}/{self.job_folder.name}"
 
     def _finish(self) -> bool:
-        """End a commit that was begun; answer whether there was such a commit."""
+        """Finish an interrupted commit; return False if the folder has none."""
         return finish(self.inside)
 
     def _refuse_content(self, *, was_finished: bool) -> None:
@@ -181,7 +182,7 @@ class ExportFolder:
 
 
 def finish(out: Folder) -> bool:
-    """End a commit that was begun; answer whether there was such a commit."""
+    """Finish an interrupted commit; return False if the folder has none."""
     journal = read_journal(out, {"old", "moves", "manifest"})
     if journal is None:
         return False
@@ -190,14 +191,14 @@ def finish(out: Folder) -> bool:
     out.sync()
     if not {place for _, place in journal["moves"]}.isdisjoint(journal["old"]):
         _remove_files(out, journal["old"])
-        # From here on a file of such a name is a new file, which a repetition must not remove.
+        # From here on a file with one of the old names is a new file, which a repetition must not remove.
         journal["old"] = []
         out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())
     move_files(out, journal["moves"])
     out.write(MANIFEST, json.dumps(journal["manifest"], indent=1).encode() + b"\n")
     _remove_files(
         out, journal["old"]
-    )  # whom the manifest shows the way finds all its files before and after
+    )  # a reader that follows the manifest finds all its files before and after
     out.write(SUCCESS, b"")
     out.delete(f"{TEMPORARY}/{JOURNAL}")
     discard_jobs(out)  # attempts that lost a race may still write there
@@ -223,12 +224,12 @@ def move_files(out: Folder, moves: Iterable[Sequence[str]]) -> None:
 
 
 def _check(out: Folder, journal: dict[str, Any]) -> None:
-    """Check a journal before it is believed: somebody else may have written it.
+    """Check a journal before it is used: another program may have written it.
 
     Raises
     ------
     StoreFormatError
-        It names a file outside of the folder, or one that no export has there.
+        The journal names a file outside of the folder, or a file that is not an export's.
     LinkError
         A name on the way to a file is a link, or the file is one.
     """
@@ -245,17 +246,17 @@ def is_part_place(place: object) -> bool:
 
 
 def check_moves(out: Folder, moves: Any, places: re.Pattern[str], shown: str) -> None:
-    """Check the moves of a journal before they are believed.
+    """Check the moves of a journal before they are used.
 
     Parameters
     ----------
     out : Folder
     moves : object
-        What the journal has for them.
+        The journal's value for them.
     places : re.Pattern
         The places that files may be moved to.
     shown : str
-        Such a place, for people.
+        The form of a valid place, for the message.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Folders of finished work: a task writes into a folder of its attempt, and gives that folder the work's name when all is there.
+"""Folders of finished work: a task writes into a folder of its attempt, then renames the complete folder to the work's name.
 
-So a folder with that name is complete, even if tasks were killed or several attempts ran, and a later run takes it over.
+So a folder with that name is complete, even if tasks were killed or several attempts ran, and a later run reuses it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError
 
 MANIFEST = "manifest.json"
-"""What a task says of its work: the last file that it writes."""
+"""A task's report of its work: the last file that the task writes."""
 
 Answer = TypeVar("Answer")
 
@@ -28,7 +28,7 @@ def finish_once(
     write: Callable[[Folder], Answer],
     read: Callable[[Path], Answer | None],
 ) -> Answer:
-    """Have work done in a folder of its own, which then gets the work's name.
+    """Do work in a folder of its own, then rename the folder to the work's name; return the report of the finished work.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def finish_once(
         The folder that the driver has made.
     name : str
     write : callable
-        Does the work in the folder of this attempt; the manifest comes last.
+        Does the work in the folder of this attempt, and writes the manifest last.
     read : callable
-        Answers what finished work says; None where it is none.
+        Returns the report in a folder of finished work; None if the folder does not hold finished work.
 
     Raises
     ------
@@ -69,12 +69,12 @@ def finish_once(
 
 
 def read_finished(folder: Path) -> dict[str, Any] | None:
-    """Read the manifest of finished work; None when there is no such folder or no sound manifest.
+    """Read the manifest of finished work; return None if the folder is missing, or its manifest is missing or invalid.
 
     Raises
     ------
     LinkError, StoreFormatError
-        The folder or the manifest is a link, or the manifest is no file.
+        The folder or the manifest is a link, or the manifest is not a file.
     """
     try:
         found = json.loads(Folder(folder.parent).folder(folder.name).read(MANIFEST))
@@ -84,7 +84,7 @@ def read_finished(folder: Path) -> dict[str, Any] | None:
 
 
 def file_size(folder: Path, name: str) -> int | None:
-    """Bytes of a file of finished work; None where it is no regular file.
+    """Return the size of a file of finished work; None if it is missing or not a regular file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The folder that a job is told to write into: where it may lie, its lock, and what earlier jobs left in its ``_temporary``."""
+"""The output folder of a job: where it may lie, its lock, and what earlier jobs left in its ``_temporary``."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def check_outside(out: Path, stores: Iterable[StoreLocation], names: Iterable[st
 
 
 def lock_folder(folder: Folder) -> None:
-    """Lock a folder that is open: the lock ends when it is closed or the process dies.
+    """Lock an open folder. The lock ends when the folder is closed or the process dies.
 
-    Some filesystems know no such locks. There nothing stops a second job from starting, and one of the two jobs fails later.
+    Some filesystems lack these locks. There a second job can start, and one of the two jobs fails later.
 
     Raises
     ------
     StoreLockedError
-        Another job holds the lock, or has removed the folder meanwhile.
+        Another job holds the lock, or has removed the folder since it was opened.
     """
     held = False
     try:
@@ -105,12 +105,12 @@ def lock_folder(folder: Folder) -> None:
 
 
 def refuse_foreign_work(out: Folder) -> None:
-    """Make sure that ``_temporary`` holds only files of this package: Spark's own writers use a folder of this name too.
+    """Make sure that ``_temporary`` holds only files of this package: Spark's own writers use a folder of that name too.
 
     Raises
     ------
     TargetNotEmptyError
-        The folder holds a file that no job of this package made, and that it therefore must not remove.
+        The folder holds a file that was not made by a job of this package, which must not remove it.
     LinkError
         ``_temporary`` is a link.
     """
@@ -125,7 +125,7 @@ def refuse_foreign_work(out: Folder) -> None:
 
 
 def discard_jobs(out: Folder, keep: str | None = None) -> None:
-    """Remove what jobs left behind. A job's folder is renamed first: a task that still runs then no longer finds it.
+    """Remove what jobs left behind. A job's folder is renamed first, so that a task that still runs no longer finds it.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""The last steps of a commit: a part's folder takes its place in `out`, then the manifest and ``_SUCCESS`` say so.
+"""The last steps of a commit: a part's folder moves to its place in `out`, then the manifest and ``_SUCCESS`` are written.
 
-Names in `out`: ``consumequeue`` and ``index``, the parts; ``manifest.json``; ``_SUCCESS``, which exists whenever the manifest
-tells the truth about all parts; ``_temporary``, which exists only while a job runs or after a job was killed. The journal is
-``_temporary/commit.json``: once it is on disk the commit happens, and if this process dies, the next process that is given the
-folder ends the commit.
+Names in `out`: ``consumequeue`` and ``index``, the parts; ``manifest.json``; ``_SUCCESS``, which exists whenever the
+manifest describes all parts as they are; ``_temporary``, which exists only while a job runs or after a job was killed.
+The journal is ``_temporary/commit.json``: once it is on disk the commit happens, and if this process dies, the next
+process that opens the folder finishes the commit.
 
 A crash before the journal leaves `out` as it was. After the journal every step can be repeated: `finish` does the steps that
 are left.
@@ -52,7 +52,7 @@ def read_manifest(out: Folder) -> dict[str, dict[str, Any]]:
     Raises
     ------
     TargetNotEmptyError
-        The file is no manifest of ours.
+        The file is not a manifest made by this package.
     """
     try:
         found = json.loads(out.read(MANIFEST))
@@ -73,12 +73,12 @@ def read_manifest(out: Folder) -> dict[str, dict[str, Any]]:
 
 
 def read_journal(out: Folder, fields: set[str]) -> dict[str, Any] | None:
-    """Return the journal of a commit that was started and not finished; None if there is none.
+    """Return the journal of a commit that was started and not finished; None if no journal exists.
 
     Raises
     ------
     TargetNotEmptyError
-        The journal is that of another kind of job, and only that kind of job can end its commit.
+        The journal is that of another kind of job, and only that kind of job can finish its commit.
     """
     path = out.path / TEMPORARY / JOURNAL
     try:
@@ -96,18 +96,18 @@ def read_journal(out: Folder, fields: set[str]) -> dict[str, Any] | None:
 
 
 def commit(out: Folder, journal: Journal) -> None:
-    """Put an assembled folder, whose files are synced, in its place."""
+    """Move an assembled folder, whose files are synced, to its place."""
     out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(asdict(journal)).encode())
     finish(out)
 
 
 def finish(out: Folder) -> None:
-    """End a commit that was begun, if there is such a commit.
+    """Finish an interrupted commit, if the folder has one.
 
     Raises
     ------
     StoreFormatError
-        The journal names a job or a part that cannot be: somebody else wrote it. Nothing was moved.
+        The journal names an impossible job or part, so another program wrote it. Nothing was moved.
     LinkError
         A name on the way is a link.
     """
@@ -151,6 +151,6 @@ def discard(out: Folder) -> None:
 
 
 def unknown_names(out: Folder, parts: tuple[str, ...]) -> list[str]:
-    """Names in a folder that no rebuild made."""
+    """Return the names in a folder that no rebuild made."""
     ours = {TEMPORARY, SUCCESS, MANIFEST, f".{MANIFEST}.tmp", f".{SUCCESS}.tmp", *parts}
     return sorted(set(out.names()) - ours)

@@ -1,4 +1,4 @@
-"""The folder that a job writes into: all of it appears at once, or nothing does.
+"""The output folder of a job for one part of a store, whose files all appear at once or not at all.
 
 Tasks write below ``OUT/_temporary/JOB/ATTEMPT/``, each attempt into a folder of its own, so that two attempts of a task never
 write to the same file. When all tasks have succeeded the driver gathers the files that the successful attempts named, and puts
@@ -77,7 +77,7 @@ class PartOutput:
     store : StoreLocation
         The store from which the part is made. If an earlier job made the part from the same store, this job replaces it.
     overwrite : bool
-        Replace the part also when another program made it, or when it was made from another store.
+        Replace the part also if another program made it, or if it was made from another store.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class PartOutput:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            finish(self.inside)  # of a commit that this process began and did not end
+            finish(self.inside)  # a commit that this process began and did not finish
             discard(self.inside)
             if kind is not None and self._made:
                 with suppress(OSError):  # not empty: a commit was begun and has ended
@@ -181,7 +181,7 @@ class PartOutput:
     # ---- commit -------------------------------------------------------------------------------------
 
     def commit(self, files: dict[str, StagedFile], facts: dict[str, Any]) -> None:
-        """Put the files in their place, and list them in ``manifest.json``.
+        """Move the files to their place, and list them in ``manifest.json``.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class PartOutput:
         Raises
         ------
         StoreError
-            A file is missing, or its size differs from what its task said: driver and workers do not see the same `out`.
+            A file is missing, or its size differs from its task's report: driver and workers do not see the same `out`.
         OSError
             A rename or a sync failed.
         """

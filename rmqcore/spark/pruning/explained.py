@@ -1,4 +1,4 @@
-"""`rmqcore.spark.explain`: Spark's plan of a frame, with what Spark does not show of the stores in it."""
+"""`rmqcore.spark.explain`: Spark's plan of a frame, with the details of its stores that Spark does not show."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NOT_OPTIONS = ("path", "paths", "columns", "pins")
 
 
 def explain(frame: DataFrame, mode: str | None = None) -> None:
-    """Print a frame's plan, and below it path, options, columns and pins of each source ``rmqstore`` in it.
+    """Print a frame's plan, followed by path, options, columns and pins of each source ``rmqstore`` in it.
 
-    Spark shows a Python source by its name and columns alone, in its plans and in its UI.
+    In its plans and its UI, Spark shows only the name and the columns of a Python source.
 
     Parameters
     ----------
     frame : DataFrame
-        Not one of Spark Connect, which does not show its plans: of that Spark's own plan is printed alone.
+        Any frame. For a frame of Spark Connect, whose plans cannot be inspected, only Spark's own plan is printed.
     mode : str, optional
         As of ``DataFrame.explain``: ``simple``, ``extended``, ``codegen``, ``cost`` or ``formatted``.
     """

@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 _IN_MEMORY = "org.apache.spark.sql.execution.columnar.InMemoryRelation"
 _CHEAP = ("integer", "long")
-"""Types of columns that cost least, cheapest first."""
+"""The types of the cheapest columns, cheapest first."""
 
 
 def optimize(frame: DataFrame) -> DataFrame:
-    """Return a frame with the same rows, columns and names that reads of its stores only what it needs.
+    """Return a frame with the same rows, columns and names that reads only the needed columns and records of its stores.
 
-    Spark tells a Python source neither the columns nor, without losing rows, the conditions of a query. This takes both from
-    Spark's own optimized plan, and plans each store that the frame reads again: with the columns that the query needs, and with
-    those conditions that the native scan can test.
+    Spark passes a Python source neither the columns nor, without losing rows, the conditions of a query. This function
+    reads both from Spark's own optimized plan, and plans each store of the frame again: with the columns that the query
+    needs, and with the conditions that the native scan can test.
 
     Parameters
     ----------
     frame : DataFrame
-        Any frame: joins, subqueries, views, windows, functions. What it reads beside stores stays as it is.
+        Any frame: joins, subqueries, views, windows, functions. Its other sources stay unchanged.
 
     Returns
     -------
     DataFrame
-        The same frame where there is nothing to gain, and, with a warning, where Spark's plan cannot be seen: with Spark Connect,
-        and of a stream.
+        The given frame if nothing can be left out, and, with a warning, if Spark's plan cannot be inspected: a frame of
+        Spark Connect, or of a stream.
 
     Notes
     -----
-    The frame reads of each store what the given one does, also while the store grows. A column that the frame does not have
-    cannot be named behind it, also where Spark would find it (``orderBy`` behind a ``select``). ``now()`` is the time of this
-    call.
+    The returned frame reads the same part of each store as the given frame, also while the store grows. Later
+    operations can name only the columns of the frame, also where Spark would find others (``orderBy`` behind a
+    ``select``). ``now()`` is the time of this call.
     """
     reason = _cannot(frame)
     if reason is not None:
@@ -64,19 +64,19 @@ def optimize(frame: DataFrame) -> DataFrame:
     try:
         return _optimized(frame)
     except (PySparkException, Py4JError) as error:
-        # A plan, or a version of Spark, that is not known here.
+        # The plan, or the version of Spark, is unknown.
         warnings.warn(f"the frame is not optimized: {job_error(str(error))}", stacklevel=2)
         return frame
 
 
 def sql(spark: SparkSession, query: str, args: Any = None, **frames: Any) -> DataFrame:
-    """Run a query as ``spark.sql`` does, reading of its stores only what it needs; see `optimize`.
+    """Run a query as ``spark.sql`` does, but read only the needed columns and records of its stores; see `optimize`.
 
     Parameters
     ----------
     spark : SparkSession
     query : str
-        Over temporary views, tables, and what else Spark takes.
+        A query over temporary views, tables, or any other source of Spark.
     args, **frames
         As in ``spark.sql``.
     """
@@ -131,7 +131,7 @@ def _shape(frame: Any) -> tuple[str, int]:
 
 
 def _groups(relations: Sequence[Relation]) -> Iterator[list[Relation]]:
-    """Put different relations of one source together: both sides of a self-join must see the same rows."""
+    """Group the relations of one source: both sides of a self-join must see the same rows."""
     left = list({relation.ids: relation for relation in relations}.values())
     while left:
         group = [one for one in left if one.shares_source_with(left[0])]
@@ -142,7 +142,7 @@ def _groups(relations: Sequence[Relation]) -> Iterator[list[Relation]]:
 def _changed(
     spark: SparkSession, maker: PlanMaker, group: list[Relation], needs: Needs
 ) -> dict[tuple[int, ...], Any]:
-    """Plan the source of a group again; give what takes the place of each relation, nothing where nothing is gained."""
+    """Plan the source of a group again; return the replacement of each relation, or nothing if nothing can be left out."""
     wanted = [needs.by_relation[relation.ids] for relation in group]
     if not all(need.places for need in wanted):
         return {}
@@ -162,7 +162,7 @@ def _changed(
 
 
 def _columns(relation: Relation, wanted: Iterable[Need]) -> list[str]:
-    """The columns that any of the needs has, in the relation's order; a cheap one where none is needed."""
+    """Return the columns that any of the needs has, in the relation's order; one cheap column if no column is needed."""
     needed = {name for need in wanted for name in need.columns}
     if not needed:
         by_type = {
@@ -186,7 +186,7 @@ def _source(
     filters: list[GivenFilter],
     pins: Mapping[str, StorePin],
 ) -> Any:
-    """Load a source again, with its stores as they were; give the leaf of its plan."""
+    """Load a source again, with its stores as they were; return the leaf of its plan."""
     given = {
         name: text
         for name, text in options.items()
@@ -203,5 +203,5 @@ def _source(
 
 
 def _option(options: Mapping[str, str], name: str, default: str) -> str:
-    """An option's text, whose name may be written in any case."""
+    """Return an option's text; upper and lower case of the name are the same."""
     return next((text for key, text in options.items() if key.lower() == name), default)

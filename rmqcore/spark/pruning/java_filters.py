@@ -1,4 +1,4 @@
-"""Conditions of Spark's plans as filters of the source. Any other condition is left out: Spark tests all of them itself."""
+"""Conditions of Spark's plans as filters of the source. Unknown conditions are left out: Spark tests all of them itself."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _COMPARISONS = frozenset(
 
 
 def filters_of(jvm: Any, conditions: Iterable[Any]) -> list[GivenFilter]:
-    """Return the filters that conditions consist of, as far as the source may know them."""
-    # The object of Scala, which is a class of Java of this name, and the only value in it.
+    """Return the filters that the conditions consist of, without those that the source cannot test."""
+    # A Scala object is a Java class of this name, and the only instance of it.
     datasources = jvm.org.apache.spark.sql.execution.datasources
     strategy = getattr(getattr(datasources, "DataSourceStrategy$"), "MODULE$")
     found = []
@@ -49,7 +49,7 @@ def _given(java_filter: Any) -> GivenFilter | None:
     kind = java_filter.getClass().getSimpleName()
     if kind == "In":
         values = tuple(map(_value, java_filter.values()))
-        # A null equals nothing; any other value that is not known here would be one that a row may have.
+        # One null, or a value of an unsupported type, which a row may have, rules out the whole filter.
         known = all(value is not None for value in values)
         return GivenFilter(kind, (java_filter.attribute(),), values) if known else None
     if kind in _COMPARISONS and (value := _value(java_filter.value())) is not None:
@@ -68,7 +68,7 @@ def _value(value: Any) -> str | int | datetime | None:
         micros = value.getEpochSecond() * 1_000_000 + value.getNano() // 1000
     else:
         return None
-    # Spark counts the days of older times by another calendar, and Python has no later ones.
+    # Spark counts the days of earlier times by another calendar, and Python cannot represent later ones.
     if not 0 <= micros < 253_402_300_800_000_000:
         return None
     return EPOCH + timedelta(microseconds=micros)

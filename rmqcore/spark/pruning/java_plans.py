@@ -37,12 +37,12 @@ class PlanMaker:
         self._dataset = jvm.org.apache.spark.sql.classic.Dataset
 
     def unknown_rows(self, schema: Any) -> Any:
-        """A leaf with this schema of which the optimizer knows nothing, not even that it has no rows."""
+        """Return a leaf with this schema of unknown content: the optimizer cannot infer that it has no rows."""
         rows = self._spark._sc._jsc.emptyRDD()  # noqa: SLF001
         return self._java.createDataFrame(rows, schema).queryExecution().analyzed()
 
     def renumbered(self, leaf: Any, wanted: Iterable[Any]) -> Any:
-        """A plan that gives a leaf's columns under the numbers of others of these names, and null for those that it lacks."""
+        """Return a plan with a leaf's columns under the numbers of those wanted, by name; missing ones are null."""
         by_name = {attribute.name(): attribute for attribute in sequence(leaf.output())}
         columns = []
         for old in wanted:
@@ -55,20 +55,20 @@ class PlanMaker:
     def replaced(
         self, plan: Any, relations: Iterable[Relation], by_ids: Mapping[tuple[int, ...], Any]
     ) -> Any:
-        """A plan with other plans in the place of relations, also in its subqueries."""
+        """Return a plan with relations replaced by other plans, also in its subqueries."""
         pairs = self.jvm.java.util.HashMap()
         for relation in relations:
             if relation.ids in by_ids:
                 pairs.put(relation.plan, by_ids[relation.ids])
-        # A map of Scala is a partial function, which is what Spark asks for.
+        # A map of Scala is a partial function, the type that Spark expects.
         return plan.transformUpWithSubqueries(self.jvm.PythonUtils.toScalaMap(pairs))
 
     def pins(self, relation: Relation) -> dict[str, StorePin]:
-        """Where the stores of a relation ended when it was loaded; empty where a user or a catalog gave its schema."""
+        """Return where the stores of a relation ended when it was loaded; empty if a user or a catalog gave its schema."""
         options = relation.plan.options()
         if not (options.containsKey("path") or options.containsKey("paths")):
-            return {}  # a table of the catalog: nobody asked for the ends
-        # Spark keeps the source in a private field of the table, as pickled bytes.
+            return {}  # a table of the catalog: the ends were not looked up
+        # Spark stores the source in a private field of the table, as pickled bytes.
         field = relation.plan.table().getClass().getDeclaredField("ds")
         field.setAccessible(True)
         made = field.get(relation.plan.table()).getOrCreateDataSourceInPython(
@@ -77,18 +77,18 @@ class PlanMaker:
         return dict(pickle.loads(bytes(made.dataSource())).pins)  # noqa: S301 - our own source, as `load` has made it
 
     def at_this_time(self, plan: Any) -> Any:
-        """A plan in which ``now()`` and the like are the present time: what a query needs may hang on it."""
+        """Return a plan with the present time for ``now()`` and similar functions: a query's needs may depend on it."""
         return self.jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(plan)
 
     def optimized(self, plan: Any) -> Any:
-        """The plan as Spark's optimizer leaves it."""
+        """Return the plan as Spark's optimizer leaves it."""
         return self._dataset.ofRows(self._java, plan).queryExecution().optimizedPlan()
 
     def frame(self, plan: Any) -> DataFrame:
-        """A DataFrame of a plan, whose columns alone can be named in what is built on it.
+        """Return a DataFrame of a plan; later operations can name only its columns.
 
-        Spark finds a column that a ``select`` left out again where ``orderBy`` or ``where`` behind it name it. Here such a column
-        may not have been read; under an alias Spark does not look for it.
+        Spark finds a column that a ``select`` left out again if a later ``orderBy`` or ``where`` names it. Here that
+        column may not have been read; under an alias Spark does not look for it.
         """
         from pyspark.sql.classic.dataframe import DataFrame
 
@@ -101,7 +101,7 @@ class PlanMaker:
         return DataFrame(self._dataset.ofRows(self._java, hidden), self._spark)
 
     def _alias(self, value: Any, old: Any) -> Any:
-        """A value under a column's name, number and metadata."""
+        """Return a value as a column with the name, number and metadata of another."""
         metadata, empty = self.jvm.scala.Option.apply(old.metadata()), self._seq([])
         return self._expressions.Alias(value, old.name(), old.exprId(), empty, metadata, empty)
 

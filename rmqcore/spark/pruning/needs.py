@@ -1,7 +1,7 @@
 """Columns and conditions that a query needs of each relation, found by Spark's optimizer.
 
-Spark optimizes a plan in which each relation is replaced by an empty one that nothing is known of. The columns that the optimized
-plan does not name cannot change the query's answer, whatever they hold.
+Spark optimizes a plan in which each relation is replaced by a relation of unknown content. The columns that the
+optimized plan does not name cannot change the query's result, whatever they hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rmqcore.spark.pruning.java_plans import PlanMaker
 from rmqcore.spark.pruning.relations import Relation, id_of, sequence
 
 _KEEPS = ("Project", "Aggregate")
-"""Nodes that give nothing of their child but what their own expressions name."""
+"""Nodes that use only the columns of their child that their own expressions name."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Need:
     places : int
         How often the optimized plan reads the relation.
     conditions : list of JavaObject
-        Conditions that Spark tests on each row before anything else; they hold for one place.
+        Conditions that Spark tests on each row before anything else; only complete if the relation has one place.
     """
 
     columns: set[str] = field(default_factory=set)
@@ -42,9 +42,10 @@ class Needs:
     Attributes
     ----------
     by_relation : dict
-        `Relation.ids` -> what is needed of it.
+        `Relation.ids` -> what the query needs of the relation.
     repeatable : bool
-        No row is drawn by lot, so that an answer does not hang on how rows are spread over tasks.
+        Each expression is deterministic, and rows are not sampled: the result does not depend on how rows are spread
+        over tasks.
     """
 
     by_relation: dict[tuple[int, ...], Need]
@@ -66,7 +67,7 @@ def needs_of(maker: PlanMaker, plan: Any, relations: Sequence[Relation]) -> Need
 
 
 class _Walk:
-    """Goes down an optimized plan with the columns that the nodes above ask for."""
+    """Descends an optimized plan with the columns that the nodes above need."""
 
     def __init__(self, by_rows: dict[int, Relation]) -> None:
         self._by_rows = by_rows
@@ -74,7 +75,7 @@ class _Walk:
         self.repeatable = True
 
     def visit(self, plan: Any, asked: set[int] | None, conditions: list[Any]) -> None:
-        """Visit a node of which some columns are asked for; None for all."""
+        """Visit a node; `asked` has the numbers of the columns needed from it, None for all."""
         kind = plan.getClass().getSimpleName()
         own = list(sequence(plan.expressions()))
         self.repeatable &= kind != "Sample" and all(one.deterministic() for one in own)
@@ -101,7 +102,7 @@ class _Walk:
         need = self.found[relation.ids]
         need.places += 1
         need.conditions += conditions
-        # By their places: Spark gives a leaf that it copies new numbers.
+        # Compared by their places: Spark gives new numbers to a leaf that it copies.
         for attribute, name in zip(sequence(plan.output()), relation.names, strict=True):
             if asked is None or id_of(attribute) in asked:
                 need.columns.add(name)

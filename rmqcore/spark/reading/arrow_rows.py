@@ -36,7 +36,7 @@ class ArrowRows:
     Attributes
     ----------
     native : tuple of str
-        Columns that the scan must give.
+        Columns that the scan must return.
     failed_crcs : dict
         CommitLog offset of a record that fails its CRC -> the damage. The caller fills it.
     resynced : set of int
@@ -65,7 +65,7 @@ class ArrowRows:
         self.resynced: set[int] = set()
 
     def batches(self, batch: Batch, mask: Mask | None) -> Iterator[Any]:
-        """Yield the rows of a batch that a mask names, or all: a record batch, or several if decompressed bodies are large."""
+        """Yield the rows of a batch that the mask selects, or all; in several batches if decompressed bodies are large."""
         import pyarrow as pa
 
         rows = pa.record_batch(batch)
@@ -113,7 +113,7 @@ class ArrowRows:
 
         known = self._filled.get(name)
         if known is None or len(known) < count:
-            # Not as long as the longest batch allowed: batchBytes ends most batches long before batchRows does.
+            # Shorter than the longest allowed batch: batchBytes ends most batches long before batchRows does.
             most = min(2 * count, self._most_rows)
             of_type = self._schema.field(name).type
             known = self._filled[name] = pa.repeat(pa.scalar(value, of_type), most)
@@ -153,7 +153,7 @@ class ArrowRows:
 
 
 def _among(rows: Any, phy_offsets: Any) -> Mask | None:
-    """Return which rows lie at one of `phy_offsets`; None if no row does."""
+    """Return a mask of the rows that lie at one of `phy_offsets`; None if no row does."""
     if not phy_offsets:
         return None
     offsets = rows.column("phy_offset").to_numpy()

@@ -24,7 +24,7 @@ class PlainBodies:
         What happens to a body that cannot be decompressed: PERMISSIVE makes it null, DROPMALFORMED leaves the row out,
         FAILFAST raises. A body that needs a library that is not installed raises in every mode.
     part_bytes : int
-        A batch ends when its plain bodies reach so many bytes: they can be a thousand times as large as the stored bodies.
+        A batch ends when its plain bodies reach this size: they can be a thousand times as large as the stored bodies.
     """
 
     def __init__(self, file: str, mode: Mode, part_bytes: int) -> None:
@@ -60,7 +60,8 @@ class PlainBodies:
         try:
             return decompress_body(rows.column("body")[row].as_py(), sys_flag), ""
         except CompressionError as error:
-            # A missing library is no fault of the data: it would make every body of a kind null, or leave it out.
+            # Raised in every mode: with a missing library every body of its kind would be null, or left out, though the
+            # data is sound.
             if self._mode == "FAILFAST" or isinstance(error, CompressionLibraryError):
                 where = f"{self._file}@{rows.column('phy_offset')[row].as_py()}"
                 raise type(error)(f"{where}: {error}") from error

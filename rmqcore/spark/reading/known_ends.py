@@ -1,9 +1,9 @@
-"""Ends of newest files that this process has found, used again while nothing was appended.
+"""Ends of newest files that this process has found, reused until something is appended.
 
 A broker writes through a mapping, which does not always change the time of a file: the page may be dirty already. So a
-known end counts while the file is the same, of the same size and time, and while two places in it hold the same bytes: the header
-of the last record, and the place behind that record, where a new one would begin. An end that has anything behind it, such as a
-record that is being written, is not kept.
+known end is valid while the file is the same, of the same size and time, and two places in it hold the same bytes: the
+header of the last record, and the place behind that record, where a new one would begin. An end with other bytes behind
+it, for example a record that is being written, is not kept.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.storage.store_pin import FileEnd
 
 MOST = 10_000
-"""Ends that a process keeps; a kilobyte each at most."""
+"""The most ends that a process keeps; each takes at most a kilobyte."""
 
 SETTLED_NS = 2_000_000_000
-"""A file that was written so short a time ago may be written again without another time."""
+"""A file written less than this time ago may be written again without a change of its time."""
 
 Status = tuple[int, int, int, int]
 _MAGIC = slice(REC_MAGIC, REC_MAGIC + 4)
@@ -44,7 +44,7 @@ class KnownEnd:
     ----------
     end : FileEnd
     last_phy_offset, log_end : int or None
-        CommitLog offsets of the last sound record and behind it; None where the file has no record.
+        CommitLog offsets of the last sound record and behind it; None if the file has no record.
     """
 
     end: FileEnd
@@ -54,7 +54,7 @@ class KnownEnd:
 
 @dataclass(frozen=True)
 class _Signs:
-    """What tells whether something was appended to a file."""
+    """The signs that show whether something was appended to a file."""
 
     status: Status
     behind: bytes
@@ -82,7 +82,7 @@ class KnownEnds:
         self._known: dict[tuple[object, ...], tuple[_Signs, KnownEnd]] = {}
 
     def find(self, file: LogFile, shape: LogShape, sizing: Sizing) -> KnownEnd | None:
-        """Return what `keep` was given for the file, if it still holds."""
+        """Return the end that `keep` stored for the file, if it is still valid; else None."""
         with self._lock:
             known = self._known.get(_key(file, shape, sizing))
         if known is None or _signs(file, known[1]) != known[0]:
@@ -111,7 +111,7 @@ class KnownEnds:
 
 
 def file_status(file: LogFile) -> Status | None:
-    """Device, inode, size and time (nanoseconds) of a file on a local disk; None where it is elsewhere, or gone."""
+    """Return device, inode, size and time (nanoseconds) of a file; None if it is not on a local disk, or is missing."""
     if type(file) is not LogFile:
         return None
     try:

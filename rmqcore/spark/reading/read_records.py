@@ -1,4 +1,4 @@
-"""Reading single records of a store, at known places, as the same Arrow batches that whole splits give."""
+"""Reading single records of a store, at known places, as the same Arrow batches as those of whole splits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_records(
     options: SourceOptions,
     conditions: Conditions,
 ) -> Iterator[Any]:
-    """Yield the records at some places as ``pyarrow.RecordBatch``, if the conditions and options hold for them.
+    """Yield the records at some places as ``pyarrow.RecordBatch``, without those that conditions or options exclude.
 
     Parameters
     ----------

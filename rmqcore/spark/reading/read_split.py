@@ -22,7 +22,7 @@ from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
 
 LOSSES = ("missing_file", LOG_MISSING)
-"""Kinds of damage that the option failOnDataLoss is about."""
+"""Kinds of damage that the option failOnDataLoss makes errors."""
 
 
 def read_split(
@@ -43,14 +43,14 @@ def read_split(
     conditions : Conditions, optional
         Conditions beside those of the options: filters of Spark, the range of a stream's batch.
     reports : list of SplitReport, optional
-        The split's report is added to it at the end; records that conditions leave out do not count.
+        The function appends the split's report at the end; it does not count records that conditions leave out.
 
     Raises
     ------
     CorruptMessageError
-        The split is damaged, in mode FAILFAST; a body fails its CRC, with verifyCrc=fail.
+        The mode is FAILFAST and the split is damaged, or verifyCrc=fail and a body fails its CRC.
     DataLossError
-        The file was deleted since the split was planned, with failOnDataLoss.
+        The file was deleted since the split was planned, and failOnDataLoss is on.
     SplitError
         The next split begins elsewhere than this one ends.
     """
@@ -76,7 +76,8 @@ def read_split(
         records += len(batch)
         record_bytes += batch.nbytes
         yield from sink.batches(batch)
-    # All of it once more: what was met at the file's end may have given way to what was there when the read was planned.
+    # All of it once more: at the file's end the scan may have replaced the damage it met by the damage known to the
+    # plan.
     _note_damage(scan, 0, wanted, options, rows)
     if options.damage_folder is not None:
         met = (found for found in scan.damage if wanted.overlaps(found))
@@ -88,7 +89,7 @@ def read_split(
 def _note_damage(
     scan: SplitScan[Batch], seen: int, wanted: Conditions, options: SourceOptions, rows: ArrowRows
 ) -> int:
-    """Check the damage from number `seen` on; answer how many damaged ranges are checked now."""
+    """Check the damage from number `seen` on; return the number of damaged ranges checked so far."""
     for found in scan.damage[seen:]:
         if wanted.overlaps(found):
             check_damage(found, scan.split.broker, options)
@@ -98,9 +99,9 @@ def _note_damage(
 
 
 def check_damage(found: DamageRange, broker: str, options: SourceOptions) -> None:
-    """Raise where the options say that damage fails a query.
+    """Raise if the options make a query fail for this damage.
 
-    A torn tail fails no query: any unclean exit leaves it, and so does a broker in the middle of a write.
+    A torn tail never fails a query: an unclean exit leaves one, and so does a broker in the middle of a write.
     """
     if found.kind == LOG_MISSING and options.fail_on_data_loss:
         raise DataLossError(

@@ -1,4 +1,4 @@
-"""Conditions that are tested on the rows of a batch, a column at a time, since the native scan has none for them."""
+"""Conditions that the native scan cannot test: they are tested on the rows of a batch, one column at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rmqcore.vocabulary.topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from rmqcore.vocabulary.units import LONG_MAX, LONG_MIN
 
 TRANSACTION_TOPICS = frozenset({TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC})
-"""Where the broker keeps messages whose transaction is open, and notes of those that are done."""
+"""Topics in which the broker keeps messages of open transactions, and marks of finished ones."""
 
 Mask = npt.NDArray[np.bool_]
 
 _FIRST, _LAST = LONG_MIN, LONG_MAX
-"""Of all queue offsets that a record can say, also one whose header is damaged."""
+"""The least and the greatest queue offset that a record can have, also with a damaged header."""
 
 
 class RowChoice:
@@ -31,11 +31,11 @@ class RowChoice:
     Attributes
     ----------
     native : tuple of str
-        Columns that the scan must give for it; empty when every row is taken.
+        Columns that the scan must return for it; empty if every row is accepted.
 
     Notes
     -----
-    Topics are numbered by the scan, so names are looked at once a topic, not once a row.
+    The scan numbers topics, so each name is tested once, not once per row.
     """
 
     def __init__(self, options: SourceOptions, broker: str) -> None:
@@ -59,7 +59,7 @@ class RowChoice:
         self.native = tuple(sorted(native))
 
     def mask(self, batch: Batch, scan: ColumnScan) -> Mask | None:
-        """Which rows are taken; None for all."""
+        """Return a mask of the accepted rows; None for all."""
         if not self.native or not len(batch):
             return None
         self._learn(scan.topics(self._topics_seen))
@@ -75,7 +75,7 @@ class RowChoice:
         return None if found.all() else found
 
     def _learn(self, topics: list[str]) -> None:
-        """Decide on topics that the scan has met since."""
+        """Decide on the topics that the scan has met since the last call."""
         if not topics:
             return
         new = [
@@ -91,7 +91,7 @@ class RowChoice:
 
 
 class _QueueBounds:
-    """The first queue offset and the last one, by topic number and queue id, in arrays that are searched."""
+    """The first and the last accepted queue offset, by topic number and queue id, in sorted arrays."""
 
     def __init__(self) -> None:
         self._given: dict[int, tuple[int, int]] = {}
@@ -121,7 +121,7 @@ class _QueueBounds:
 def _bounds(
     starts: QueueOffsets | str, ends: QueueOffsets | str, broker: str
 ) -> dict[str, dict[int, tuple[int, int]]]:
-    """Topic -> queue id -> the first queue offset wanted and the last one, for one store."""
+    """Return topic -> queue id -> the first and the last wanted queue offset, for one store."""
     found: dict[str, dict[int, tuple[int, int]]] = {}
     for place, given in enumerate((starts, ends)):
         if isinstance(given, str):

@@ -16,7 +16,7 @@ from rmqcore.spark.rows.columns import Column
 
 
 class RowSink:
-    """Scans records of a file and gives the rows that conditions and options choose.
+    """Scans records of a file and returns the rows that conditions and options choose.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """What a split's task reads: settled from the bytes around the file's boundaries, before the first record is read.
 
-**A boundary that does not tell is no boundary.** The task of the split behind it reads nothing, and the task before goes on to
-the next boundary that tells, or to the end. Both ask the same question of the same bytes, so they agree; each boundary is
-asked twice at most, and all tasks together walk over the file once (docs/spark-splits.md).
+**A boundary counts only if the bytes around it prove where a record begins.** Otherwise the task of the split behind it
+reads nothing, and the task before continues to the next proven boundary, or to the end. Both tasks test the same bytes
+by the same rule, so they agree; each boundary is tested at most twice, and all tasks together walk over the file once
+(docs/spark-splits.md).
 """
 
 from __future__ import annotations
@@ -22,21 +23,22 @@ from rmqcore.spark.splits.split import Split, boundaries, last_boundary
 
 @dataclass(frozen=True, slots=True)
 class SettledSplit:
-    """A split, and what its task reads of the file.
+    """A split, and the part of the file that its task reads.
 
     Attributes
     ----------
     split : Split
     start : SplitStart or None
-        None: the split's boundary is none, and nothing is read.
+        None if the split's boundary does not count: nothing is read.
     end : int or None
-        As `Split.end`; a later boundary where those between do not tell.
+        As `Split.end`, or a later boundary if those between do not count.
     told : int or None
-        Where the task of the split from `end` on begins, by the bytes there; None when nobody knows, or nobody asks.
+        Where the task of the split from `end` on begins, by the bytes there; None if that is unknown, or was not looked
+        up.
     is_gone : bool
         The file was deleted since it was listed, or cut before the split.
     is_cut : bool
-        The file was cut since it was listed, near `end` or before it: what lies behind `end` may be read by no task.
+        The file was cut since it was listed, near `end` or before it: the bytes behind `end` may be left to no task.
     """
 
     split: Split
@@ -48,22 +50,22 @@ class SettledSplit:
 
     @property
     def is_skipped(self) -> bool:
-        """The boundary is none: the task of a split before reads what lies here."""
+        """True if the boundary does not count: the task of an earlier split reads this part."""
         return self.start is None and not self.is_gone
 
     def stop_offset(self, end_phy_offset: int | None = None) -> int | None:
-        """The first CommitLog offset that a sink must leave alone: `end`, or a reader's own before it."""
+        """Return the CommitLog offset at which a sink must stop: `end`, or a smaller limit of the reader."""
         ends = [end for end in (self.end, end_phy_offset) if end is not None]
         return min(ends, default=None)
 
 
 def settle(split: Split) -> SettledSplit:
-    """Ask the boundaries of a split: where its task begins, and where it ends.
+    """Test the boundaries of a split for where its task begins and ends.
 
     Raises
     ------
     OSError
-        The file cannot be opened, for another reason than that it is gone.
+        The file exists, and cannot be opened.
     """
     try:
         start = _find_start(split)
@@ -92,7 +94,7 @@ def _with_end(split: Split, start: SplitStart) -> SettledSplit:
 
 
 def later_boundaries(split: Split) -> Iterator[int]:
-    """The boundaries of the file behind a split's start at which its task may have to end; its own end is the first."""
+    """Yield the boundaries at which a split's task may have to end, in order; its own end is the first."""
     file, end, last_end = split.file, split.end, split.last_end
     if split.cuts == 1 or end is None or end == last_end:
         return

@@ -1,4 +1,4 @@
-"""One split read: the rows that it owns, and the damage."""
+"""The scan of one split: the rows that it owns, and the damage."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class SplitScan(Generic[Rows]):
     sink : Sink
         Made with ``stop_offset=settled.stop_offset(...)``.
     verify_crc : bool
-        Leave out records that fail their CRC; they are damage either way.
+        Leave out records that fail their CRC. They are reported as damage in any case.
 
     Attributes
     ----------
     damage : list of DamageRange
-        Ranges that start in the split; whole, also where they go on behind it.
+        Ranges that start in the split, as a whole, also if they end behind it.
     split : Split
     start_phy_offset : int or None
-        Where the split's first record or damage begins; None when nothing of the file's log lies there, or the split's boundary
-        is none.
+        Where the split's first record or damage begins; None if the file's log ends before the split, or the split's
+        boundary does not count.
     end_phy_offset : int
         After `run`: where the first record or damage after the split begins.
     resynced : set of int
@@ -50,7 +50,7 @@ class SplitScan(Generic[Rows]):
         self.resynced: set[int] = set()
         start = settled.start
         self.start_phy_offset = None if start is None else start.phy_offset
-        # Stays so where no record starts in the split.
+        # Unchanged if no record starts in the split.
         self.end_phy_offset = self.split.start
         if self.start_phy_offset is not None:
             self.end_phy_offset = self.start_phy_offset
@@ -58,14 +58,14 @@ class SplitScan(Generic[Rows]):
         self._verify_crc = verify_crc
 
     def run(self) -> Iterator[Rows]:
-        """Yield what the sink gathered each time it is full and at the end.
+        """Yield the rows that the sink has gathered, each time that it is full and at the end.
 
         Raises
         ------
         SplitError
             The next split begins elsewhere than this one ends.
         DataLossError
-            With `Split.must_reach`: the walk does not come to the split's end.
+            `Split.must_reach` is set, and the walk does not reach the split's end.
         """
         split, found, end = self.split, self.settled.start, self.settled.end
         if self.settled.is_gone:
@@ -77,7 +77,7 @@ class SplitScan(Generic[Rows]):
             self.damage += self._missing(min(end, self.end_phy_offset), split.farthest_end)
 
     def report(self, records: int, record_bytes: int) -> SplitReport:
-        """Return the report of this scan, which was run to its end, with what the caller counted."""
+        """Return the report of a finished scan, with the counts of the caller."""
         return SplitReport(
             self.start_phy_offset,
             self.end_phy_offset,
@@ -138,12 +138,12 @@ class SplitScan(Generic[Rows]):
             self._compare_with_pin()
 
     def _compare_with_pin(self) -> None:
-        """Where the walk was to end at the pinned end of the log, add the damage behind it; or say what is missing since."""
+        """In the split with the pinned end of the log, add the damage behind that end, or report what is missing now."""
         pinned, end = self.split.pinned, self.end_phy_offset
         if pinned is None or self.settled.end != pinned.end_phy_offset:
             return
         low, high = sorted((end, pinned.end_phy_offset))
-        # What the log holds there now was not there yet, or is no more.
+        # The bytes there now are newer than the pin, or those of the pinned log are gone.
         self.damage[:] = [one for one in self.damage if one.start_phy_offset < low]
         self.damage += pinned.rest if low == high else self._missing(low, high)
 
@@ -159,10 +159,11 @@ class SplitScan(Generic[Rows]):
             )
 
     def _check_end(self, own: SplitStart) -> None:
-        """Compare where the rule lets the next split begin with what the walk has met at the boundary.
+        """Compare the start of the next split, by the rule, with the place that the walk has met at the boundary.
 
-        The first split of a file begins where every walk does. So by induction each split begins where the one before it ends,
-        or one of them raises. Where the bytes at the boundary could not be read, the next split's task walks to it.
+        The first split of a file begins where every walk does. So by induction each split begins where the split before
+        it ends, or one of their tasks raises. If the bytes at the boundary could not be read, the next split's task
+        walks to it.
         """
         told, end = self.settled.told, self.settled.end
         if not self.split.check_end or told is None or end is None:
@@ -177,7 +178,7 @@ class SplitScan(Generic[Rows]):
     # ---- damage -------------------------------------------------------------------------------------
 
     def _miss_file(self) -> None:
-        """The file is gone, or its end is: this split's share of it is missing."""
+        """Report this split's share of a file as missing: the file, or the end of it, was deleted."""
         self.damage[:] = self._missing(self.split.start, self.settled.end)
 
     def _missing(self, start: int, end: int | None) -> list[DamageRange]:

@@ -14,7 +14,7 @@ from rmqcore.spark.splits.split import last_boundary
 from rmqcore.spark.splits.written import is_skipped
 
 BEHIND = 64 * 1024
-"""Bytes read behind a boundary at first: nearly every record that lies across it ends in them."""
+"""Bytes that are read behind a boundary at first: nearly every record across the boundary ends in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SplitStart:
     Attributes
     ----------
     phy_offset : int or None
-        CommitLog offset of the first record or damage at or after the boundary; None when the file's log ends before.
+        CommitLog offset of the first record or damage at or after the boundary; None if the file's log ends before it.
     resynced : bool
         The record there was found by search, behind damage.
     """
@@ -35,16 +35,16 @@ class SplitStart:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryAnswer:
-    """What the bytes around a boundary say.
+    """The result of testing the bytes around a boundary.
 
     Attributes
     ----------
     phy_offset : int or None
-        CommitLog offset of the first record at or after the boundary, by the rule of strict unanimity; None when they do not
-        tell.
+        CommitLog offset of the first record at or after the boundary, by the rule of strict unanimity; None if the
+        bytes do not prove one.
     is_none : bool
-        They do not tell: the boundary is none. Not so where the disk did not give those that it takes to know that, since it may
-        give them to another task.
+        The bytes do not prove a start, so the boundary does not count. False if the bytes that decide this could not be
+        read, since another task may be able to read them.
     is_cut : bool
         The file ends before bytes that it had when it was listed.
     """
@@ -62,15 +62,16 @@ CUT_SINCE = BoundaryAnswer(None, is_none=False, is_cut=True)
 def find_split_start(
     file: LogFile, shape: LogShape, boundary: int, max_record_size: int
 ) -> SplitStart | None:
-    """Find where the first record at or after a boundary begins, as a walk from the file's beginning would meet it.
+    """Find the first record at or after a boundary, as a walk from the file's beginning would meet it.
 
-    The bytes around the boundary tell where every candidate among them agrees (`ask_boundary`). None where they do not: it is no
-    boundary. Where they cannot be read that walk is made: the task before ends at the boundary, as it would if they told.
+    The bytes around the boundary decide if all candidates among them agree (`ask_boundary`). If they do not agree, the
+    boundary does not count and None is returned. If they cannot be read, the function makes that walk: the task before
+    ends at the boundary, as it does at a boundary that counts.
 
     Raises
     ------
     FileNotFoundError
-        The file is gone, or was cut before the boundary.
+        The file was deleted, or was cut before the boundary.
     """
     if boundary <= file.file_from_offset:
         return SplitStart(file.file_from_offset, resynced=False)
@@ -87,11 +88,11 @@ def find_split_start(
 def ask_boundary(
     file: LogFile, shape: LogShape, boundary: int, max_record_size: int
 ) -> BoundaryAnswer:
-    """Ask the bytes around a boundary for the first record at or after it, by the rule of strict unanimity.
+    """Test the bytes around a boundary for the first record at or after it, by the rule of strict unanimity.
 
-    ``src/rmqcore/_native/scan/split.h`` has the rule and its proof. The answer is wrong only where a record is longer
-    than `max_record_size`, or a header just before the boundary is damaged, and a body there holds forged records; the task of
-    the split before finds that out (`rmqcore.spark.reading.split_scan.SplitScan`).
+    ``src/rmqcore/_native/scan/split.h`` has the rule and its proof. The result is wrong only if a body holds forged
+    records and its record is longer than `max_record_size`, or a header just before the boundary is damaged; the task
+    of the split before finds that out (`rmqcore.spark.reading.split_scan.SplitScan`).
 
     Parameters
     ----------
@@ -100,7 +101,8 @@ def ask_boundary(
     boundary : int
         CommitLog offset in the file, not its first.
     max_record_size : int
-        Bytes of the largest record. So many are read before the boundary, and behind it where a record needs them.
+        Size of the largest record, in bytes. This many bytes before the boundary are read, and up to this many behind
+        it if a record needs them.
     """
     if boundary > last_boundary(file, shape, max_record_size):
         return NO_BOUNDARY
@@ -117,7 +119,8 @@ def ask_boundary(
             buf = buf + bytes(wanted - length) if buf else bytearray(wanted)
             with memoryview(buf) as view:
                 got = source.read_into(view[length:], begin + length)
-            # What was read without a hole: all, but for bad sectors, and for what a file lacks that was cut since.
+            # The part that was read without a hole: all, except behind bad sectors and behind the end of a file that
+            # was cut since.
             low = max((end for start, end in bad if start < at), default=begin)
             high = min((start for start, end in bad if start >= at), default=begin + length + got)
             is_whole = high - low == len(buf)
@@ -139,14 +142,15 @@ def ask_boundary(
                 break
     if is_whole and found > 0:
         return BoundaryAnswer(file.file_from_offset + begin + found, is_none=False)
-    # A part tells nothing: a record that lies where it has a hole may tell another story. But what is odd in it stays odd.
+    # A part of the window proves no start: a record in the hole may disagree. But an odd place in it rules out the
+    # boundary.
     if is_whole or found == places.SPLIT_ODD:
         return NO_BOUNDARY
     return CUT_SINCE if is_cut else UNREAD
 
 
 def walk_to(file: LogFile, shape: LogShape, boundary: int) -> SplitStart:
-    """Walk a file from its beginning to the first record at or after a boundary: the authority.
+    """Walk a file from its beginning to the first record at or after a boundary; the result is authoritative.
 
     Raises
     ------
@@ -166,12 +170,12 @@ def walk_to(file: LogFile, shape: LogShape, boundary: int) -> SplitStart:
 
 
 def check_reaches(file: LogFile, phy_offset: int) -> None:
-    """Raise where a file that was listed with a byte at an offset does not have it any more.
+    """Raise if a file that was listed with a byte at an offset no longer has that byte.
 
     Raises
     ------
     FileNotFoundError
-        This part of the file is gone, or the file is.
+        The file, or this part of it, was deleted.
     """
     with file.open(lambda start, end, error: None) as source, memoryview(bytearray(1)) as byte:
         if source.read_into(byte, phy_offset - file.file_from_offset) == 0:

@@ -1,9 +1,10 @@
-"""Where the log of a store ends now, found from the bytes around its end: what a walk over all of its newest file would say.
+"""Where the log of a store ends now, found from the bytes around its end: the same place as by a walk over its newest file.
 
-The file in which the log ends is asked at a few places for a record to begin with, by the rule that tells where splits begin
-(``src/rmqcore/_native/scan/split.h``). The walk goes from the last of them to the file's end. It passes all damage that a
-sound record follows, as every walk does, so it ends where the walk over the whole file ends, if that meets the record at all. The
-task that reads the file finds out: it comes to the end that was found here, or says that this part of the log is missing.
+The search tests a few places of the file in which the log ends for the start of a record, by the rule that decides
+where splits begin (``src/rmqcore/_native/scan/split.h``). A walk from the last record found continues to the file's
+end. It passes all damage that a sound record follows, as every walk does, so it ends where the walk over the whole file
+ends, if that walk meets the record at all. The task that reads the file verifies it: it reaches the end found here, or
+reports that part of the log as missing.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_pin import FileEnd, StorePin
 
 NEAR = 8 * 1024 * 1024
-"""So many bytes are walked rather than asked for a nearer record: about what it takes to ask once."""
+"""The search ends at a record this near to the end: the walk over the rest takes about as long as one more test."""
 
 ROOM = 256 * 1024
-"""Bytes read at once on the walk to the end: they stay in a core's cache, where the room behind the end is searched, too."""
+"""Bytes read at once on the walk to the end: they stay in a core's cache, also while the room behind the end is searched."""
 
 AT_ONCE = 16
-"""Stores whose ends are found at the same time: what takes the time is the disk or the network, which local paths may be too."""
+"""Stores whose ends are found at the same time: disk or network take most of the time, a network also for local paths."""
 
 BEFORE_HOLE = 512 * 1024
-"""Bytes before the hole that ends a file at which a record is looked for first: nearly every record is shorter."""
+"""Distance, in bytes, before the hole that ends a file at which the search begins: nearly every record is shorter."""
 
 MOST_HOLES = 64
-"""Parts of a sparse file that are gone over to find its last bytes; a broker's file has one."""
+"""The most parts of a sparse file that are looked at to find its last bytes; a broker's file has one."""
 
 _KNOWN = KnownEnds()
 
@@ -56,7 +57,8 @@ def pin_stores(
     ----------
     stores : iterable of StoreLocation
     sizing : Sizing, optional
-        ``split_mode="walk"`` walks each newest file from its beginning; `max_record_size` is the largest record's.
+        ``split_mode="walk"`` walks each newest file from its beginning; `max_record_size` is the size of the largest
+        record.
     """
     sizing = sizing or Sizing()
     given = list(stores)
@@ -76,7 +78,8 @@ def find_pin(store: StoreLocation, sizing: Sizing) -> StorePin:
     shape = LogShape.of(files)
     ends: list[FileEnd] = []
     newest: int | None = None
-    # From the last file back: what is appended meanwhile and goes on in the next file would leave a hole at the end of this one.
+    # From the last file back: otherwise records appended during the search could continue in the next file, behind a
+    # seeming hole.
     for file in reversed(files):
         if file.file_from_offset >= shape.tail_from:
             found = _end_in(file, shape, sizing)
@@ -92,7 +95,7 @@ def find_pin(store: StoreLocation, sizing: Sizing) -> StorePin:
 def _without_stale(
     one: FileEnd, log_end: int, store: StoreLocation, files: list[LogFile]
 ) -> FileEnd:
-    """Leave out bytes that begin no record behind the end of a log that was cleanly closed, as `StoreReader` does."""
+    """Leave out bytes behind the end of a cleanly closed log that do not begin a record, as `StoreReader` does."""
     odd = [found for found in one.rest if found.kind == "torn_tail" and found.field == "MAGIC"]
     if not odd:
         return one
@@ -103,7 +106,7 @@ def _without_stale(
 
 
 def _end_in(file: LogFile, shape: LogShape, sizing: Sizing) -> KnownEnd:
-    """What `find_end` finds, now or before."""
+    """Return the result of `find_end`, from an earlier call if it is still valid."""
     known = _KNOWN.find(file, shape, sizing)
     if known is None:
         before = file_status(file)
@@ -120,7 +123,7 @@ def find_end(file: LogFile, shape: LogShape, sizing: Sizing) -> KnownEnd:
         near = _near_record(file, shape, sizing, BEFORE_HOLE + sizing.max_record_size)
         found = _walk_from(near, file, shape)
     if found.log_end is None and near > file.file_from_offset:
-        return replace(found, log_end=near)  # a sound record ends there, or it would be no answer
+        return replace(found, log_end=near)  # a sound record ends there, or it would not count
     return found
 
 
@@ -148,12 +151,12 @@ def _walk_from(near: int, file: LogFile, shape: LogShape) -> KnownEnd:
 
 
 def _near_record(file: LogFile, shape: LogShape, sizing: Sizing, before_hole: int) -> int:
-    """A record from which it is not far to the end of the file's log, or the file's beginning. Any record would do.
+    """Return the offset of a record near the end of the file's log, or the file's beginning. Any record would do.
 
-    Where a hole ends the file the log ends before it, and a boundary `before_hole` bytes before the hole is asked first.
+    If a hole ends the file, the log ends before it, and the search begins `before_hole` bytes before the hole.
     """
     begin = file.file_from_offset
-    # As if the log went on behind the file: stale records behind the end of the log are what a walk would meet too.
+    # As if the log continued behind the file: a walk would meet the stale records behind the end of the log too.
     as_full = LogShape(shape.file_size, tail_from=file.end_offset)
     most = sizing.max_record_size
     high = last_boundary(file, as_full, most)
@@ -180,7 +183,7 @@ def _near_record(file: LogFile, shape: LogShape, sizing: Sizing, before_hole: in
 
 
 def _used_end(file: LogFile) -> int:
-    """CommitLog offset of the hole that ends a file; the file's end where it has none, or that is not known."""
+    """Return the CommitLog offset of the hole that ends a file; the file's end if no hole ends it or that is unknown."""
     with file.open(lambda start, end, error: None) as source:
         if source.extents is None:
             return file.end_offset

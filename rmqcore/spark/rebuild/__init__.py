@@ -1,5 +1,5 @@
-"""Queues and index of a store made anew by many tasks.
+"""Rebuild of a store's queues and index by many tasks.
 
-The only room of Spark that reaches the engine, through `rmqcore.maintenance` too; imports `spark.reading`, `spark.output` and
-the rooms below.
+Beside `spark.sink` the only room of Spark that imports the engine, also through `rmqcore.maintenance`; imports
+`spark.reading`, `spark.output` and the rooms below them.
 """

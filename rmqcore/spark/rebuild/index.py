@@ -1,8 +1,8 @@
 """Index files made anew from the CommitLog by the workers of a Spark application.
 
 1. A task for each split counts its keys.
-2. The sums of these counts say which part of the log each file covers; a task for each such part builds its files.
-3. The driver names the files and lets all of them take their place at once.
+2. The sums of these counts give the part of the log that each file covers; a task for each part builds its files.
+3. The driver names the files and moves all of them to their place at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def rebuild_index(
     overwrite: bool = False,
     **options: Any,
 ) -> RebuildReport:
-    """Build ``out/index/NAME`` of a store; the same bytes as `rmqcore rebuild` makes.
+    """Build ``out/index/NAME`` of a store, with the same bytes as `rmqcore rebuild`.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def rebuild_index(
     path, out, overwrite, **options
         As `rebuild_consume_queues`, whose `out` may be the same folder.
     config : MessageStoreConfig or path of a broker.conf, optional
-        max_hash_slot_num and max_index_num where the store has no index files (or is not on a local disk).
+        max_hash_slot_num and max_index_num, used if the store has no index files (or is not on a local disk).
 
     Returns
     -------
@@ -63,22 +63,23 @@ def rebuild_index(
     Raises
     ------
     TargetNotEmptyError
-        `out` holds something else.
+        `out` holds files that Spark's rebuild did not make.
     ValueError, NotAStoreError
         A wrong option, or `path` is not one store.
     StoreError
-        The store changed while it was read, or its splits do not fit together. Nothing is in `out` then.
+        The store changed while it was read, or its splits do not fit together. Nothing was written to `out`.
 
     Notes
     -----
     **Names.** A broker names an index file by the time at which it makes it. Here it is the store time of the file's first
-    message, in local time as with a broker, so that another run gives the same names; each name sorts behind that of the file
+    message, in local time as with a broker, so that another run makes the same names; each name sorts behind that of
+    the file
     before.
 
     **Memory.** A file is written through a mapping: at Java's default sizes a task takes 420 MB of address space and page
-    cache, and pages that are not written yet cannot be given back. Where ``spark.executor.pyspark.memory`` is set it bounds the
-    address space of a worker: set at least 1 GiB a core. A container's limit counts these pages too, but the kernel writes them
-    out and takes them back before it kills anything.
+    cache, and pages that are not written yet cannot be freed. ``spark.executor.pyspark.memory``, if set, bounds the
+    address space of a worker: set at least 1 GiB per core. A container's limit counts these pages too, but the kernel
+    writes and frees them before it kills a process.
     """
     source = RebuildSource.open(path, config, options, spark=spark)
     return build_index(SparkRunner(spark, 1), source, out, overwrite=overwrite)

@@ -1,7 +1,6 @@
-"""The second stage of an index rebuild: index files in a row, from the keys of some splits.
+"""The second stage of an index rebuild: consecutive index files, from the keys of some splits.
 
-Files are written through a mapping, as an open store does it: the memory that a task needs is page cache, not a buffer of the
-file's size.
+Files are written through a mapping, as in an open store: a task needs page cache, but no buffer of the file's size.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from rmqcore.spark.rebuild.index_plan import IndexTask, key_scan
 
 @dataclass(frozen=True)
 class BuiltIndexFile:
-    """A file without a name yet.
+    """An index file that has no name yet.
 
     Attributes
     ----------
@@ -62,7 +61,7 @@ class IndexBuild:
         Raises
         ------
         StoreError
-            A split does not hold the keys that were counted in it.
+            The number of keys in a split differs from the count.
         """
         attempt = Attempt(self._job_folder)
         writer = IndexWriter(attempt, *self._geometry, task)
@@ -88,7 +87,7 @@ class IndexWriter:
     Attributes
     ----------
     done : bool
-        All files of the task are full, and there is more.
+        All files of the task are full, and more keys follow.
     """
 
     def __init__(self, attempt: Attempt, slot_count: int, capacity: int, task: IndexTask) -> None:
@@ -130,7 +129,7 @@ class IndexWriter:
     # ---- where the first file begins ----------------------------------------------------------------
 
     def _begin(self, batch: Batch) -> tuple[int, int]:
-        """The row and key of a batch at which to go on."""
+        """Return the row and key of a batch at which the first file begins."""
         if self._skip == 0:
             return 0, 0
         offsets = key_offsets(batch)
@@ -170,10 +169,10 @@ class IndexWriter:
 
 
 def key_offsets(batch: Batch) -> npt.NDArray[np.int32]:
-    """Where each row's keys begin, and the last row's end."""
+    """Return where each row's keys begin, and the end of the last row's."""
     return np.frombuffer(batch.buffer("key_hashes", "offsets"), np.int32)
 
 
 def _row_of(offsets: npt.NDArray[np.int32], key: int) -> int:
-    """The row that has a key of the batch."""
+    """Return the row that has a key of the batch."""
     return int(np.searchsorted(offsets, key, side="right")) - 1

@@ -1,6 +1,6 @@
-"""Which keys come into which index file: told by counting, before any file is built.
+"""The keys of each index file, found by counting before any file is built.
 
-A file takes max_index_num - 1 keys, whatever messages they are of, so file k has the keys from k * (max_index_num - 1) on: a
+Every file holds max_index_num - 1 keys, of any messages, so file k has the keys from k * (max_index_num - 1) on: a
 range of the log, which one task can read without a shuffle.
 """
 
@@ -26,7 +26,7 @@ BATCH_ROWS, BATCH_BYTES = 65_536, 32 << 20
 
 @dataclass(frozen=True)
 class KeyReport:
-    """What the first stage says of a split.
+    """The report of the first stage about a split.
 
     Attributes
     ----------
@@ -43,16 +43,16 @@ class KeyReport:
 
 @dataclass(frozen=True)
 class IndexTask:
-    """Index files in a row, built by one task.
+    """Consecutive index files, built by one task.
 
     Attributes
     ----------
     first_file, file_count : int
     splits : tuple of (Split, int)
-        What to read, each with its keys.
+        The splits to read, each with its number of keys.
     skip : int
-        Keys of these splits that are before the first file's. Not 0 when there is a file before: of the last of them the first
-        file takes over time and offset.
+        Number of keys of these splits before those of the first file. Not 0 if another file precedes: the first file
+        copies time and offset of the last of them.
     """
 
     first_file: int
@@ -62,7 +62,7 @@ class IndexTask:
 
 
 def key_scan(settled: SettledSplit) -> SplitScan[Batch]:
-    """The scan that both stages use: one order of keys, or the ordinals drift."""
+    """Return the scan that both stages use, so that both number the keys in the same order."""
     sink = ColumnScan(
         COLUMNS,
         stop_offset=settled.stop_offset(),
@@ -73,7 +73,7 @@ def key_scan(settled: SettledSplit) -> SplitScan[Batch]:
 
 
 def count_keys(split: Split) -> KeyReport:
-    """The first stage, for one split."""
+    """Count the keys of one split: the first stage."""
     records = record_bytes = keys = 0
     keyless_end = False
     walk = key_scan(settle(split))
@@ -87,9 +87,9 @@ def count_keys(split: Split) -> KeyReport:
 
 
 def count_files(reports: Sequence[KeyReport], file_keys: int) -> int:
-    """How many files there will be.
+    """Return the number of files.
 
-    Also a message without keys makes the first file, and the next one when it comes behind a full one.
+    A message without keys also makes the first file, and the next one if it follows a full file.
     """
     with_records = [report for report in reports if report.split.records]
     if not with_records:
@@ -102,9 +102,10 @@ def count_files(reports: Sequence[KeyReport], file_keys: int) -> int:
 def plan_index(
     splits: Sequence[Split], reports: Sequence[KeyReport], file_keys: int
 ) -> list[IndexTask]:
-    """The second stage's tasks, by file.
+    """Return the tasks of the second stage, by file.
 
-    Files that begin in the same split are one task: small ones would have it read again and again.
+    Files that begin in the same split are one task: otherwise the split would be read once for each of several small
+    files.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ def plan_index(
         return bisect_right(starts, key) - 1
 
     tasks = []
-    # The key before the first one: of it the file takes over time and offset.
+    # The key before the first one: the file copies its time and offset.
     for first, files in groupby(range(count), lambda k: split_of(max(k * file_keys - 1, 0))):
         numbers = list(files)
         last = split_of(min((numbers[-1] + 1) * file_keys, keys) - 1)

@@ -30,7 +30,7 @@ from rmqcore.vocabulary.topics import QueueKey
 
 BATCH_ROWS, BATCH_BYTES = 65_536, 32 << 20
 HELD_BYTES = 64 << 20
-"""Bytes of pieces that a task holds before it gives them on."""
+"""Bytes of pieces that a task holds before it sends them."""
 
 
 class QueueMap:
@@ -61,7 +61,7 @@ class QueueMap:
         self._batch_topics = batch_topics
 
     def pieces(self, number: int, split: Split, /) -> Iterator[Piece]:
-        """The pieces of split `number`, then its report: the number, a `SplitReport`, and how many items it gave."""
+        """Yield the pieces of split `number`, then its report: the number, a `SplitReport`, and its number of items."""
         held = _Held(number)
         records = record_bytes = 0
         settled = settle(split)
@@ -119,7 +119,7 @@ class _Held:
         self.byte_count += len(offsets) * ITEM.itemsize
 
     def give(self) -> Iterator[Piece]:
-        """Yield all that is held, as pieces."""
+        """Yield all held runs, as pieces."""
         for ((topic, queue_id), file_number), runs in self._runs.items():
             data = b"".join(runs)
             for begin in range(0, len(data), PIECE_ITEMS * ITEM.itemsize):

@@ -1,4 +1,4 @@
-"""What the shuffle of a queue rebuild carries: pieces of queues, as blobs of 28-byte items, never a row for an entry."""
+"""The rows in the shuffle of a queue rebuild: pieces of queues, as blobs of 28-byte items, never one row per entry."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Piece:
 
     @property
     def place(self) -> QueueKey:
-        """The queue; a report has none."""
+        """The queue; undefined for a report."""
         assert self.topic is not None
         return self.topic, self.queue_id
 
@@ -65,12 +65,12 @@ def pack_items(offsets: Offsets, entries: Entries) -> bytes:
 
 
 def report_piece(number: int, report: object) -> Piece:
-    """A piece that every reducer passes on to the driver."""
+    """Return a report as a piece, which every reducer passes to the driver."""
     return Piece(None, 0, number, number << SEQUENCE_BITS, pickle.dumps(report))
 
 
 def batches_of(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Record batches of the schema `SCHEMA`, of about 4 MiB."""
+    """Yield record batches of the schema `SCHEMA`, of about 4 MiB."""
     gathered: list[Piece] = []
     byte_count = 0
     for piece in pieces:
@@ -99,7 +99,7 @@ def _batch_of(pieces: list[Piece]) -> pa.RecordBatch:
 
 
 def pieces_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
-    """The pieces of record batches of the schema `SCHEMA`."""
+    """Yield the pieces of record batches of the schema `SCHEMA`."""
     for batch in batches:
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield Piece(*row)

@@ -1,8 +1,8 @@
 """The reduce stages of a queue rebuild: pieces of queues in, files out.
 
-Where each entry has the queue offset behind that of the entry before it, entries go to the places that these offsets say, so
-each file of a queue can be built by itself. Where a queue's offsets repeat, are missing or go back, what a broker's append
-makes of a record depends on all the records before it: such a queue is played back in the order of the log, by one task.
+If each entry has the queue offset behind that of the entry before it, entries belong at the places of these offsets, so
+each file of a queue can be built by itself. If a queue's offsets repeat, are missing or decrease, the effect of a
+broker's append depends on all records before it: then one task plays back the queue in the order of the log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FilePart:
     name : str
         Name of the file.
     file : StagedFile or None
-        None: the offsets do not follow each other, and nothing was written.
+        None: the offsets are not consecutive, and nothing was written.
     """
 
     place: QueueKey
@@ -87,7 +87,7 @@ class FileReduce:
         self._file_size = file_size
 
     def results(self, pieces: Iterable[Piece], /) -> Iterator[object]:
-        """A `FilePart` for each file, and the reports as they are."""
+        """Yield a `FilePart` for each file, and the reports unchanged."""
         attempt = Attempt(self._job_folder)
         groups = groupby(pieces, key=lambda piece: (piece.topic, piece.queue_id, piece.file_number))
         for (topic, _, file_number), group in groups:
@@ -115,7 +115,7 @@ class FileReduce:
         if not runs:
             return FilePart(place, file_number, received)
         builder, files = build(attempt, place, self._file_size, runs)
-        if builder.entries != received:  # a record that names the queue more than once
+        if builder.entries != received:  # one record names the queue several times
             return FilePart(place, file_number, received)
         ((name, file),) = files.items()
         first = int(runs[0][0][0])
@@ -130,7 +130,7 @@ class QueueReplay:
         self._file_size = file_size
 
     def results(self, pieces: Iterable[Piece], /) -> Iterator[object]:
-        """A `PlayedQueue` for each queue, and the reports as they are."""
+        """Yield a `PlayedQueue` for each queue, and the reports unchanged."""
         attempt = Attempt(self._job_folder)
         groups = groupby(pieces, key=lambda piece: (piece.topic, piece.queue_id))
         for (topic, queue_id), group in groups:
@@ -145,7 +145,7 @@ class QueueReplay:
 
 
 class _Counted:
-    """The runs of pieces, and how many items they had."""
+    """The runs of pieces, and the number of their items."""
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self.received = 0
@@ -176,7 +176,7 @@ def build(
 
 
 def describe(attempt: Attempt, path: Path) -> StagedFile:
-    """Describe what a queue file holds; fillers and free places do not count as rows."""
+    """Describe the content of a queue file; fillers and free places do not count as rows."""
     entries = np.fromfile(path, CQ_DTYPE)
     used = entries[(entries["msg_size"] != 0) & (entries["msg_size"] != CQ_FILLER_SIZE)]
     offsets = used["phy_offset"]

@@ -1,9 +1,9 @@
 """Consume queues made anew from the CommitLog by the workers of a Spark application.
 
-1. A task for each split scans its records and gives the entries of each queue, as blobs.
+1. A task for each split scans its records and yields the entries of each queue, as blobs.
 2. Spark sorts the blobs by queue and file; a task builds some files, each by itself.
 3. Queues whose offsets have repeats or gaps are built again, each by one task that plays back the whole queue.
-4. The driver checks that the splits were read without a hole between them, and lets all files take their place at once.
+4. The driver checks that the splits were read without a hole between them, and moves all files to their place at once.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 PART = "consumequeue"
 REDUCE_BYTES = 256 << 20
 ITEM_SHARE = ITEM.itemsize / REC_MIN_SIZE_V1
-"""The most bytes that are shuffled for each byte of the log: every record has the smallest size and gives an item."""
+"""The most bytes that are shuffled for each byte of the log: if every record has the smallest size and an item."""
 
 
 def rebuild_consume_queues(
@@ -77,7 +77,7 @@ def rebuild_consume_queues(
     overwrite: bool = False,
     **options: Any,
 ) -> RebuildReport:
-    """Build ``out/consumequeue/TOPIC/QUEUE/FILE`` of a store; the same bytes as `rmqcore rebuild` makes.
+    """Build ``out/consumequeue/TOPIC/QUEUE/FILE`` of a store, with the same bytes as `rmqcore rebuild`.
 
     Parameters
     ----------
@@ -88,9 +88,9 @@ def rebuild_consume_queues(
         A folder that driver and workers have mounted at the same place: new, empty, or made by earlier rebuilds of this store
         by Spark; then its queues are replaced.
     config : MessageStoreConfig or path of a broker.conf, optional
-        Delay levels, and the file size where the store has no queue files (or is not on a local disk).
+        Delay levels, and the file size, used if the store has no queue files (or is not on a local disk).
     overwrite : bool
-        Replace ``out/consumequeue`` also when something else has made it.
+        Replace ``out/consumequeue`` also if another program has made it.
     **options
         Of the data source: ``maxPartitionBytes``, ``minPartitions``, ``parallelism``, ``splitMode``, ``maxRecordSize``,
         ``storage.*``.
@@ -102,16 +102,16 @@ def rebuild_consume_queues(
     Raises
     ------
     TargetNotEmptyError
-        `out` holds something else.
+        `out` holds files that Spark's rebuild did not make.
     ValueError, NotAStoreError
         A wrong option, or `path` is not one store.
     StoreError
-        The store changed while it was read, or its splits do not fit together. Nothing is in `out` then.
+        The store changed while it was read, or its splits do not fit together. Nothing was written to `out`.
 
     Notes
     -----
-    **Durability.** The folder is there when all of its files are on disk; ``manifest.json`` and ``_SUCCESS`` beside it follow. A
-    job that is killed leaves only ``_temporary``, which the next job removes.
+    **Durability.** The folder appears when all of its files are on disk; ``manifest.json`` and ``_SUCCESS`` beside it
+    follow. A killed job leaves only ``_temporary``, which the next job removes.
 
     **Memory.** A task holds at most 64 MiB of entries and 32 MiB of a batch, a reducer one queue file (6 MB) and a batch of 32
     blobs of 0.9 MiB.
@@ -144,7 +144,7 @@ def _misnamed(
     damage: list[DamageRange],
     batch_topics: Collection[str],
 ) -> list[Misnamed]:
-    """Find what `misnamed_entries` does, for a store on any filesystem."""
+    """Return the result of `misnamed_entries` for a store on any filesystem."""
 
     def entry_of(place: QueueKey, queue_offset: int) -> int:
         if place[1] < 0 or queue_offset < 0 or not is_directory_name(place[0]):
@@ -197,7 +197,7 @@ class _QueueJob:
         self._keep_idle()
 
     def _keep_idle(self) -> None:
-        """Keep the ends of the queues that have no record in the log, as one process does."""
+        """Keep the ends of queues that have no record in the log, as a rebuild by one process does."""
         location = self._source.location
         if not self._splits:
             return
@@ -227,7 +227,7 @@ class _QueueJob:
     # ---- stages -------------------------------------------------------------------------------------
 
     def _pin_ends(self) -> None:
-        """Find where the log ends, once: on a live store a second attempt of a task would find more than the first."""
+        """Find where the log ends, once: on a live store a second attempt of a task would find a later end."""
         numbers = open_ends(self._splits)
         found = self._runner.tasks(find_end, [self._splits[number] for number in numbers])
         for number, report in zip(numbers, found, strict=True):
@@ -270,7 +270,7 @@ class _QueueJob:
         return QueueMap(self._source.config, file_entries, only, self._source.batch_topics)
 
     def _shuffle(self, mapper: QueueMap, reducer: Reducer, keys: list[str]) -> list[Any]:
-        """Map, sort, reduce; take the reports of the splits out of the results."""
+        """Map, sort, reduce; separate the reports of the splits from the results, which are returned."""
         built: list[FilePart | PlayedQueue] = []
         reports: dict[int, tuple[SplitReport, int]] = {}
         for result in self._runner.shuffle(mapper, self._splits, reducer, keys):
@@ -290,7 +290,7 @@ class _QueueJob:
     # ---- results ------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says beside the files."""
+        """Return the fields of the manifest beside the files."""
         return {
             "broker": self._source.location.broker,
             "consume_queue_file_size": self._file_size,
@@ -298,7 +298,7 @@ class _QueueJob:
         }
 
     def report(self, out: str) -> RebuildReport:
-        """The report, without the seconds."""
+        """Return the report, without the seconds."""
         return RebuildReport(
             path=self._source.location.root,
             out=out,
@@ -322,7 +322,7 @@ class _QueueJob:
 
 
 def find_end(split: Split) -> SplitReport:
-    """Where the log ends in a split, and what lies behind that."""
+    """Return the report of where the log ends in a split, and of the damage behind it."""
     settled = settle(split)
     scan = SplitScan(settled, ColumnScan(["phy_offset"], stop_offset=settled.stop_offset()))
     for _ in scan.run():
@@ -333,7 +333,7 @@ def find_end(split: Split) -> SplitReport:
 
 
 def reduce_tasks(splits: Sequence[Split], shuffle_partitions: int) -> int:
-    """How many tasks build files: enough that no task gets too much and the whole cluster has work."""
+    """Return the number of tasks that build files: enough to limit the load of a task and to use the whole cluster."""
     byte_count = sum(split.byte_count for split in splits)
     return max(
         int(byte_count * ITEM_SHARE) // REDUCE_BYTES + 1, min(len(splits), shuffle_partitions)

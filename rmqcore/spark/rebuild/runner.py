@@ -42,17 +42,17 @@ class Runner(Protocol):
     """Runs the tasks of a job."""
 
     def tasks(self, function: Callable[[Work], Result], work: Sequence[Work]) -> list[Result]:
-        """Call a function once for each item; give the results in the order of the items."""
+        """Call a function once for each item; return the results in the order of the items."""
 
     def shuffle(
         self, mapper: Mapper[Work], work: Sequence[Work], reducer: Reducer, keys: Sequence[str]
     ) -> list[Any]:
-        """Map each item, sort the pieces by keys and sequence, reduce; give the results in no order.
+        """Map each item, sort the pieces by keys and sequence, reduce; return the results in any order.
 
         Parameters
         ----------
         keys : sequence of str
-            Fields of `Piece`: all pieces that agree in them meet in one task.
+            Fields of `Piece`: one task receives all pieces that are equal in these fields.
         """
 
 
@@ -63,7 +63,7 @@ class SparkRunner:
     ----------
     spark : SparkSession
     reduce_tasks : int
-        Into how many tasks a shuffle divides the pieces.
+        Number of tasks among which a shuffle divides the pieces.
     """
 
     def __init__(self, spark: SparkSession, reduce_tasks: int) -> None:
@@ -89,7 +89,7 @@ class SparkRunner:
 
     @contextmanager
     def _small_batches(self) -> Iterator[None]:
-        """Put few rows in a batch: each has up to a mebibyte, so 10,000 (the default) would ask a worker for gigabytes."""
+        """Limit the rows of a batch: each has up to a mebibyte, so the default of 10,000 would need gigabytes in a worker."""
         before = self._spark.conf.get(BATCH_SETTING, None)
         self._spark.conf.set(BATCH_SETTING, str(BATCH_PIECES))
         try:
@@ -111,7 +111,7 @@ class MapTask:
         self._mapper = mapper
 
     def __call__(self, numbered: tuple[int, Any]) -> Iterator[pa.RecordBatch]:
-        """What a `task_frame` calls."""
+        """Yield the pieces; called by a `task_frame`."""
         return batches_of(self._mapper.pieces(*numbered))
 
 
@@ -122,7 +122,7 @@ class ReduceTask:
         self._reducer = reducer
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `mapInArrow` calls."""
+        """Yield the results; called by `mapInArrow`."""
         import pyarrow as pa
 
         results = [pickle.dumps(result) for result in self._reducer.results(pieces_of(batches))]

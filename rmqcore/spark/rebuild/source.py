@@ -1,4 +1,4 @@
-"""The store that a rebuild reads: its splits, and what the reports of the tasks say together."""
+"""The store that a rebuild reads: its splits, and the combined reports of the tasks."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class RebuildSource:
     ----------
     location : StoreLocation
     config : MessageStoreConfig
-        With the file sizes that the store has.
+        With the file sizes of the store.
     splits : tuple of Split
     gaps : tuple of DamageRange
         Missing bytes between files.
     batch_topics : frozenset of str
-        As `rmqcore.disk.queue_files.batch_topics` finds them.
+        The result of `rmqcore.disk.queue_files.batch_topics`.
     """
 
     location: StoreLocation
@@ -66,18 +66,18 @@ class RebuildSource:
         path : str or path-like
         config : MessageStoreConfig or path of a broker.conf, optional
         options : mapping, optional
-            Options of the data source: those that say how files are cut and on which filesystem they lie.
+            Options of the data source for cutting files and for their filesystem.
         spark : SparkSession, optional
             As in `JobSource.open`.
 
         Raises
         ------
         ValueError
-            `path` is more than one store, an option is wrong, or `config` has a CommitLog in several directories.
+            `path` names several stores, an option is wrong, or `config` has a CommitLog in several directories.
         NotAStoreError
-            `path` is no store.
+            `path` does not lead to a store.
         CommitLogMissingError
-            There is no file of the CommitLog, but queues, index or checkpoint know messages.
+            The CommitLog has no files, but queues, index or checkpoint refer to messages.
         """
         given = dict(options or {})
         for name in given:
@@ -108,7 +108,7 @@ class RebuildSource:
 
 
 def _check_one_directory(config: MessageStoreConfig) -> None:
-    """Refuse a CommitLog in several directories, of which a rebuild would read one."""
+    """Refuse a CommitLog in several directories: a rebuild would read only one of them."""
     log, read_only = config.store_path_commit_log, config.read_only_commit_log_store_paths
     if len(StorePaths.configured("/", log, read_only).commitlogs) > 1:
         raise ValueError(
@@ -118,7 +118,7 @@ def _check_one_directory(config: MessageStoreConfig) -> None:
 
 
 def _batch_topics(location: StoreLocation) -> frozenset[str]:
-    """Do the work of `rmqcore.disk.queue_files.batch_topics` for a store on any filesystem."""
+    """Return the result of `rmqcore.disk.queue_files.batch_topics` for a store on any filesystem."""
     batch, simple = (
         {name for name, is_directory in location.names(part).items() if is_directory}
         for part in ("batchconsumequeue", "consumequeue")
@@ -129,13 +129,13 @@ def _batch_topics(location: StoreLocation) -> frozenset[str]:
 
 
 def all_damage(gaps: Sequence[DamageRange], reports: Sequence[SplitReport]) -> list[DamageRange]:
-    """The damage of the whole log, in the order of its bytes."""
+    """Return the damage of the whole log, in the order of its bytes."""
     found = [*gaps, *(damage for report in reports for damage in report.damage)]
     return sorted(found, key=lambda damage: damage.start_phy_offset)
 
 
 def open_ends(splits: Sequence[Split]) -> list[int]:
-    """Numbers of the splits that end where the log does: on a live store each reading of them can find more records."""
+    """Return the numbers of splits that end with the log: on a live store each reading of them can find more records."""
     return [
         number
         for number, split in enumerate(splits)
@@ -144,13 +144,13 @@ def open_ends(splits: Sequence[Split]) -> list[int]:
 
 
 def pin_end(split: Split, end: int) -> Split:
-    """Fix a split's end where a task has found it, so that every later task reads the same bytes."""
+    """Set a split's end to the one that a task has found, so that every later task reads the same bytes."""
     end = max(end, split.start)
     return replace(split, end=end, cuts=1, check_end=False, must_reach=True)
 
 
 def pin_start(split: Split, report: SplitReport) -> Split:
-    """Fix where a split is read from and to as a task has found it, once `check_chain` has passed."""
+    """Set a split's start and end to those that a task has found, after `check_chain` has passed."""
     start = report.start_phy_offset
     if start is None:
         return split
@@ -159,7 +159,7 @@ def pin_start(split: Split, report: SplitReport) -> Split:
 
 
 def log_facts(splits: Sequence[Split], reports: Sequence[SplitReport]) -> dict[str, Any]:
-    """The range of the log that was read, and what it holds."""
+    """Return the range of the log that was read, and the totals of its records and damage."""
     return {
         "start_phy_offset": splits[0].start if splits else 0,
         "end_phy_offset": max((report.end_phy_offset for report in reports), default=0),

@@ -1,4 +1,4 @@
-"""What a read asks for: columns, schemas, and conditions that are pushed down.
+"""The columns, schemas and pushed-down conditions of a read.
 
-It imports `spark.options`, `spark.splits`, `spark.storage`, `spark.runtime` and what they import.
+Imports `spark.options`, `spark.splits`, `spark.storage`, `spark.runtime` and what they import.
 """

@@ -17,18 +17,18 @@ MAX_MS = LONG_MAX // 1000
 
 @dataclass(frozen=True)
 class Column:
-    """A column; it is small, and tasks get it by pickle.
+    """A column; it is small, and tasks receive it by pickle.
 
     Attributes
     ----------
     name : str
     type : str
-        The type's name in Spark's SQL. For Spark every column may be null, also a column that never is.
+        The type's name in Spark's SQL. Spark treats every column as nullable, also columns that are never null.
     doc : str
     native : tuple of str
-        The columns of the native scan that it is made of.
+        The columns of the native scan from which it is made.
     on_request : bool
-        The column is only given when it is asked for by name.
+        The column is returned only if it is requested by name.
     """
 
     name: str

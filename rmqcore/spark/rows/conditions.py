@@ -1,4 +1,4 @@
-"""The conditions that Spark's options state, and what planning needs of conditions."""
+"""The conditions in Spark's options, and the part of conditions that planning needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqcore.spark.splits.planning import Span
 
 
 def conditions_of(options: SourceOptions, broker: str) -> Conditions:
-    """Return the conditions that options state for one store."""
+    """Return the conditions of the options for one store."""
     span = options.span(broker)
     stated = Conditions.of(
         options.topics,

@@ -1,4 +1,4 @@
-"""Filters that Spark hands over: the native scan takes the filters that it applies exactly, Spark keeps the others."""
+"""Filters passed by Spark: the native scan accepts the filters that it applies exactly, Spark keeps the others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Taken:
     Attributes
     ----------
     conditions : Conditions
-        The conditions for the scan. Some only narrow the answer: then `left` has their filter too.
+        The conditions for the scan. A condition that is weaker than its filter leaves the filter in `left` too.
     brokers : frozenset of str or None
         The only stores to read; None for all.
     left : list
@@ -66,7 +66,7 @@ def take_filters(filters: Iterable[Any]) -> Taken:
             taken.left.append(condition)
         elif _kind(condition) in ("EqualTo", "EqualNullSafe", "In"):
             texts_given.add(condition.attribute)
-    # Spark hands over `tags IS NOT NULL` beside `tags = 'x'`, which implies it.
+    # Spark passes `tags IS NOT NULL` beside `tags = 'x'`, which implies it.
     taken.left = [
         condition
         for condition in taken.left
@@ -80,7 +80,7 @@ def _kind(condition: Any) -> str:
 
 
 def _take(condition: Any, taken: Taken) -> bool:
-    """Put a filter into the conditions; False when Spark must apply it as well."""
+    """Put a filter into the conditions; return False if Spark must apply it as well."""
     kind = _kind(condition)
     attribute: tuple[str, ...] = getattr(condition, "attribute", ())
     if len(attribute) != 1:
@@ -116,7 +116,7 @@ def _take_values(name: str, values: tuple[Any, ...], taken: Taken, *, is_in: boo
         _narrow(taken, _time_range("LessThanOrEqual", max(values)))
         return len(set(values)) == 1 and _micros(values[0]) % 1000 == 0
     if name == "keys" and all(map(is_plain_text, values)):
-        values = tuple(value.split(" ")[0] for value in values)  # such a message has its first word
+        values = tuple(value.split(" ")[0] for value in values)  # the first word must be a key
     known = among(name, values)
     if known is None:
         return False
@@ -138,7 +138,7 @@ def _phy_range(kind: str, value: int) -> Conditions:
 
 
 def _time_range(kind: str, value: datetime) -> Conditions:
-    """Return the range in the milliseconds of the store, without times that Spark cannot hold: those are null for Spark."""
+    """Return the range in the store's milliseconds, without times that Spark cannot hold: they are null in Spark."""
     micros = _micros(value)
     above, floor = -(-micros // 1000), micros // 1000
     wide = Conditions(since_ms=-MAX_MS, until_ms=MAX_MS + 1)

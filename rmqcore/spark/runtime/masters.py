@@ -1,4 +1,4 @@
-"""Checks that the master of a Spark cluster can be reached: Spark itself tries for a minute without a message."""
+"""Check that the master of a Spark cluster can be reached: Spark itself tries for one minute without a message."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _ADDRESS = re.compile(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:/\s]+)):(?P<port>\d{1
 
 
 def check_master(master: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Make sure that a master of a standalone cluster takes connections, before Spark starts.
+    """Make sure that a master of a standalone cluster accepts connections, before Spark starts.
 
     Parameters
     ----------
     master : str
-        ``spark://host:7077``, or several, ``spark://a:7077,b:7077``, of which one must answer. Nothing is asked of others: a
-        local Spark, YARN, Kubernetes.
+        ``spark://host:7077``, or several, ``spark://a:7077,b:7077``: one of them must accept. Other masters (local,
+        YARN, Kubernetes) are not checked.
     timeout_s : float
         How long to wait for all of them together.
 
     Raises
     ------
     SparkMasterError
-        None of them takes a connection; the message has each with the cause.
+        No master accepts a connection; the message lists each with the cause.
     """
     found = _STANDALONE.fullmatch(master.strip())
     if found is None:
@@ -38,7 +38,7 @@ def check_master(master: str, timeout_s: float = TIMEOUT_S) -> None:
         match for part in found[1].split(",") if (match := _ADDRESS.fullmatch(part.strip()))
     ]
     if len(addresses) <= found[1].count(","):
-        return  # Spark says what is wrong with the form of a URL
+        return  # Spark reports a malformed URL itself
     answers: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
     for number, address in enumerate(addresses):
         where = (address["six"] or address["host"], int(address["port"]))
@@ -64,11 +64,11 @@ def _ask(
     timeout_s: float,
     answers: queue.SimpleQueue[tuple[int, str]],
 ) -> None:
-    """Return an empty text when a connection is made, else why not."""
+    """Put the master's number and the cause of a failed connection into `answers`; an empty text if it succeeds."""
     try:
         socket.create_connection(address, timeout_s).close()
         answers.put((number, ""))
     except TimeoutError:
         answers.put((number, f"does not answer within {timeout_s:g} s"))
-    except (OSError, OverflowError) as error:  # OverflowError: there is no such port
+    except (OSError, OverflowError) as error:  # OverflowError: the port is out of range
         answers.put((number, (getattr(error, "strerror", None) or str(error)).lower()))

@@ -1,4 +1,4 @@
-"""How many tasks run at once."""
+"""The number of tasks that run at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def parallelism_of(spark: Any) -> int | None:
 
 
 def driver_cores() -> int:
-    """Cores that this process may use: what ``local[*]`` takes."""
+    """Return the number of cores that this process may use, as ``local[*]`` does."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,7 +1,8 @@
 """Functions that Spark pickles and sends to its Python workers, together with the code of this module (`send_code_along`).
 
-Thus a worker without rmqcore can say so. Pickle would otherwise send only the names of these functions, and the worker would
-fail before it ran a line of them. So this module imports, at its top, nothing of rmqcore and nothing that PySpark 3.5 lacks.
+Thus a worker without rmqcore can report that. Otherwise pickle would send only the names of these functions, and the
+worker would fail before it ran a line of them. So the top of this module imports nothing of rmqcore and nothing that
+PySpark 3.5 lacks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from importlib.util import find_spec
 from typing import Any
 
 NEEDED = ("rmqcore", "numpy", "pyarrow")
-"""What a worker imports: rmqcore itself, and what it and PySpark cannot do without."""
+"""Packages that a worker imports: rmqcore, and those that it and PySpark require."""
 
 
 def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:
@@ -25,7 +26,7 @@ def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:
 
 
 def read_partition(sent: bytes, partition: Any) -> Iterator[Any]:
-    """Read the part in an ``InputPartition``. For a read without any part Spark still runs one task, and hands it nothing."""
+    """Read the part in an ``InputPartition``. For a read without parts Spark still runs one task, without a partition."""
     if partition is None or partition.value is None:
         return iter(())
     return read_sent(sent, partition.value)
@@ -65,13 +66,13 @@ def prepare_worker() -> None:
         raise ImportError(
             f"{_this_worker()} cannot import rmqcore.spark: {error}. {_way_on()}"
         ) from error
-    except ImportError as error:  # rmqcore is there; its own message says what is wrong with it
+    except ImportError as error:  # rmqcore is installed; its own message names the fault
         raise ImportError(f"{_this_worker()} finds rmqcore but cannot load it: {error}") from error
     freeze_worker_heap()
 
 
 def task_function(sent: bytes) -> Any:
-    """A function for ``mapInArrow`` that calls the pickled task with the batches."""
+    """Return a function for ``mapInArrow`` that calls the pickled task with the batches."""
 
     def run_task(batches: Iterator[Any]) -> Iterator[Any]:
         prepare_worker()
@@ -82,7 +83,7 @@ def task_function(sent: bytes) -> Any:
 
 
 def part_reader(sent: bytes) -> Any:
-    """A function for ``mapInArrow``: its input is one column of pickled parts, its output the rows of these parts."""
+    """Return a function for ``mapInArrow``: its input is one column of pickled parts, its output the rows of these parts."""
 
     def read_parts(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -93,7 +94,7 @@ def part_reader(sent: bytes) -> Any:
 
 
 def sent_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for UDFs that calls another, which a worker unpickles at the first call and not with the UDF."""
+    """Return a function for UDFs that calls another, which a worker unpickles at the first call and not with the UDF."""
     from pyspark import cloudpickle
 
     sent: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
@@ -106,7 +107,7 @@ def sent_function(function: Callable[..., Any]) -> Callable[..., Any]:
             found = pickle.loads(sent)  # noqa: S301 - from our own driver
         return found(*columns, **named)
 
-    call.__annotations__ = {}  # of which Spark would guess another kind of UDF
+    call.__annotations__ = {}  # from annotations Spark would infer another kind of UDF
     call.__name__ = function.__name__
     send_code_along()
     return call

@@ -1,6 +1,7 @@
-"""Tasks of a Spark job: a function that runs over payloads, one task for each payload; only its answers cross to Spark.
+"""Tasks of a Spark job: a function that runs over payloads, one task for each; only its results are sent to Spark.
 
-Payloads travel as rows, each to its own task, and not with the function: a plan of 100,000 splits is sent once, not once a task.
+Payloads are sent as rows, each to its own task, and not with the function: a plan of 100,000 splits is sent once, not
+per task.
 Spark needs only `mapInArrow` for that, which PySpark 3.5 has too.
 """
 
@@ -35,7 +36,7 @@ def task_frame(
     ----------
     spark : SparkSession
     work : callable
-        A function of a module, or another object that pickle takes.
+        A function of a module, or another object that pickle supports.
     payloads : sequence
         Sent by pickle, one task for each.
     schema : StructType or str
@@ -53,7 +54,8 @@ def task_frame(
         return spark.createDataFrame([], schema)
     rows = [(number, pickle.dumps(payload)) for number, payload in enumerate(payloads)]
     given = spark.createDataFrame(rows, "id bigint, payload binary")
-    # `range` gives each number a partition of its own. `repartition` would go by hashes, and put several into one partition.
+    # `range` puts each number into a partition of its own. `repartition` hashes, and would put several into one
+    # partition.
     tasks = spark.range(0, count, 1, count).join(F.broadcast(given), "id").select("payload")
 
     check_workers(spark)
@@ -73,7 +75,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Report:
-    """Runs a function and yields its pickled answer as a row."""
+    """Runs a function and yields its pickled result as a row."""
 
     work: Callable[[Any], Any]
 
@@ -88,7 +90,7 @@ class _Report:
 def run_tasks(
     spark: SparkSession, work: Callable[[Payload], Result], payloads: Sequence[Payload]
 ) -> list[Result]:
-    """Run a function over payloads, one task for each, and give its answers in the order of the payloads.
+    """Run a function over payloads, one task for each, and return its results in the order of the payloads.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def run_tasks(
 
 
 def collect(frame: DataFrame) -> list[Any]:
-    """Return the rows of a DataFrame; an error of a task is raised as the package's own error.
+    """Return the rows of a DataFrame; raise an error of a task as the package's own error.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from rmqcore.errors import SparkMissingError
 
 _INSTALL = "pip install 'rmqcore[{}]'"
 
-# The first PySpark version of a line -> the oldest pyarrow and the oldest pandas that it takes.
+# The first PySpark version of a line -> the oldest pyarrow and the oldest pandas that it supports.
 _FLOORS = (
     ((4, 2), "18.0", "2.2"),
     ((4, 1), "15.0", "2.2"),
@@ -19,13 +19,13 @@ _FLOORS = (
 DATA_SOURCE = (4, 0)
 """The first PySpark with the Python Data Source API."""
 PUSH_FILTERS = (4, 1)
-"""The first PySpark that hands filters to a data source."""
+"""The first PySpark that passes filters to a data source."""
 MAP_IN_ARROW = (3, 5)
 """The first PySpark that `rmqcore.spark.read_with_map` works with."""
 
 
 def pyspark_version() -> tuple[int, int]:
-    """Major and minor version of the installed PySpark.
+    """Return major and minor version of the installed PySpark.
 
     Raises
     ------
@@ -36,12 +36,12 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def check_versions(at_least: tuple[int, int] = DATA_SOURCE) -> tuple[int, int]:
-    """The version of PySpark, if PySpark, pyarrow and pandas are installed and new enough.
+    """Return the version of PySpark, if PySpark, pyarrow and pandas are installed and new enough.
 
     Raises
     ------
     SparkMissingError
-        A package is missing or too old; the message says what needs a newer version.
+        A package is missing or too old; the message names the feature that needs a newer version.
     """
     found = pyspark_version()
     text = ".".join(map(str, found))
@@ -66,7 +66,7 @@ def check_package(package: str, extra: str) -> None:
     Raises
     ------
     SparkMissingError
-        It is not; the message says how to install it.
+        The package is missing; the message says how to install it.
     """
     _version(package, extra)
 

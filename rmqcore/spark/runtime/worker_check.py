@@ -1,4 +1,4 @@
-"""Whether Spark's Python workers have the packages that tasks import: one look, when a session is made."""
+"""Check that Spark's Python workers have the packages that tasks import: once, when a session is made."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CHECKED: WeakSet[SparkSession] = WeakSet()
 def check_workers(spark: SparkSession) -> None:
     """Let one task look for the packages that tasks import, once for each session.
 
-    No task runs where the workers are this Python on this machine. A node of a cluster that lacks what others have is found by
-    its first task: the functions in `rmqcore.spark.runtime.shipping` look too.
+    If the workers are this Python on this machine, no task is needed. A node of a cluster that lacks a package is found
+    by its first task: the functions in `rmqcore.spark.runtime.shipping` check too.
 
     Raises
     ------

@@ -20,6 +20,6 @@ def freeze_worker_heap() -> None:
 
 @functools.cache  # gc.get_freeze_count() would count the frozen objects one by one: 5 to 15 ms a task
 def _freeze(_module_count: int) -> None:
-    """Freeze once for each number of modules: a task loads some after it began, and a task of another kind loads more."""
+    """Freeze once for each number of modules: a task loads some after its start, and a task of another kind loads more."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Writing stores from Spark: each task a store of its own, all of a write committed at once.
+"""Writing stores from Spark: each task writes a store of its own, and all stores of a write are committed at once.
 
 Beside `spark.rebuild` the only room of Spark that imports the engine.
 """

@@ -1,4 +1,4 @@
-"""Which column of a frame is which field of a message: checked by the frame's schema, before any task runs."""
+"""The columns of a frame for the fields of a message, checked by the frame's schema before any task runs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "reconsume_times": _INTEGERS,
     "prepared_transaction_offset": _INTEGERS,
 }
-"""Field of a message -> the types of Spark that a column of it may have."""
+"""Field of a message -> the Spark types that its column may have."""
 NOT_WRITTEN = {column.name for column in MESSAGES} - set(FIELDS) | {"day", "topic_dir"}
-"""Columns of the table ``messages`` and of an export that say where a message lay: the new store decides these anew."""
+"""Columns of the table ``messages`` and of an export with the place of a message: the new store sets these anew."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def write_columns(schema: StructType, options: SinkOptions) -> WriteColumns:
     Raises
     ------
     ValueError
-        A column is missing, unknown or there twice; the message names it.
+        A column is missing, unknown or given twice; the message names it.
     TypeError
         A column has another type; the message names column, expected and found.
     """
@@ -80,7 +80,7 @@ def write_columns(schema: StructType, options: SinkOptions) -> WriteColumns:
     if options.topic is not None:
         named.pop("topic", None)
     for optional in set(named) - {"topic", "body"}:
-        if types[named[optional]] == "void":  # nothing but null
+        if types[named[optional]] == "void":  # only nulls
             del named[optional]
     hash_column = (
         find(options.hash_column, "hashColumn") if options.queue_selector == "hash" else None

@@ -1,4 +1,4 @@
-"""Batches of a frame as the Arrow columns that `put_arrow` takes, in a task."""
+"""Batches of a frame as the Arrow columns that `put_arrow` accepts, in a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rmqcore.vocabulary.properties import KEYS, UNIQ_KEY
 
 
 class MessageRows:
-    """Makes the columns of messages, batch by batch; it knows which queue comes next.
+    """Makes the columns of messages, batch by batch; keeps the next queue of each topic.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ class MessageRows:
         self._round_robin = None if by_column or self._hash_column else RoundRobin(options.queues)
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch as messages.
+        """Return the rows of a batch as messages.
 
         Raises
         ------
         ValueError
-            A row has another UNIQ_KEY in ``properties`` than in ``uniq_key``.
+            A row's UNIQ_KEY in ``properties`` differs from its ``uniq_key``.
         """
         found = {field: batch.column(column) for field, column in self._named.items()}
         if self._topic is not None:
@@ -65,7 +65,7 @@ def _constant(text: str, rows: int) -> pa.DictionaryArray:
 
 
 def _keys_to_add(keys: pa.Array, properties: pa.Array | None) -> pa.Array:
-    """The keys, but for rows whose properties have the same: KEYS stays as it is there, also with more spaces between words."""
+    """Return the keys, without rows whose properties have the same words: their KEYS keeps its own spaces."""
     if properties is None:
         return keys
     known = _property(properties, KEYS)
@@ -77,14 +77,14 @@ def _keys_to_add(keys: pa.Array, properties: pa.Array | None) -> pa.Array:
 
 
 def _words(keys: pa.Array) -> pa.Array:
-    """The words of each text; none of a text without any."""
+    """Return the words of each text, an empty list for a text without words."""
     trimmed = pc.ascii_trim(keys, " ")
     trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
     return pc.split_pattern_regex(trimmed, " +")
 
 
 def _with_uniq_key(uniq_keys: pa.Array, properties: pa.Array | None) -> pa.Array:
-    """Properties that hold the unique key of each row that has one."""
+    """Return the properties with the unique key of each row that has one."""
     if properties is None:
         ends = np.concatenate([[0], np.cumsum(uniq_keys.is_valid().to_numpy(zero_copy_only=False))])
         items = uniq_keys.drop_null()
@@ -104,12 +104,12 @@ def _with_uniq_key(uniq_keys: pa.Array, properties: pa.Array | None) -> pa.Array
 
 
 def _property(properties: pa.Array, name: str) -> pa.Array:
-    """The first value of a property in each row; ``map_lookup`` takes longer than all else that a task does with a row."""
+    """Return the first value of a property in each row; ``map_lookup`` would take longer than all other work on a row."""
     entries = np.flatnonzero(pc.equal(properties.keys, name).to_numpy(zero_copy_only=False))
     offsets = properties.offsets.to_numpy()
     inside = (entries >= offsets[0]) & (
         entries < offsets[-1]
-    )  # a slice has the entries of the whole
+    )  # a slice keeps the entries of the whole array
     entries = entries[inside][::-1]
     places = np.full(len(properties), -1)
     places[np.searchsorted(offsets, entries, side="right") - 1] = entries

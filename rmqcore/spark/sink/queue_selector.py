@@ -1,4 +1,4 @@
-"""The queue of each row, as Java's producers choose it."""
+"""Choice of the queue of each row, as by Java's producers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INT32 = 32
 
 
 class RoundRobin:
-    """The next queue of a row's topic, for each topic apart; a task begins with queue 0.
+    """Chooses the next queue of a row's topic, separately for each topic; a task begins with queue 0.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class RoundRobin:
         self._next: dict[Any, int] = {}
 
     def queue_ids(self, topics: pa.Array) -> pa.Array:
-        """The queue of each row of a batch."""
+        """Return the queue of each row of a batch."""
         encoded = topics if isinstance(topics, pa.DictionaryArray) else topics.dictionary_encode()
         names = encoded.dictionary.to_pylist() or [None]
         codes = pc.fill_null(
@@ -44,7 +44,7 @@ class RoundRobin:
 
 
 def queues_by_hash(values: pa.Array, queues: int) -> pa.Array:
-    """The queue by ``hashCode()`` of String, Integer or Long; queue 0 for null.
+    """Return the queue by ``hashCode()`` of String, Integer or Long; queue 0 for null.
 
     Source: RocketMQ 5.5.0 SelectMessageQueueByHash.
     """

@@ -31,17 +31,17 @@ def refused_row(
     columns: WriteColumns,
     options: SinkOptions,
 ) -> StoreError:
-    """The error for a row that a store did not take.
+    """Return the error for a row that a store refused.
 
     Parameters
     ----------
     result : PutManyResult
     row : int
-        Its number in the batch.
+        Number of the row in the batch.
     rows_before : int
         Rows of the task before the batch.
     messages : RecordBatch
-        What was put.
+        The batch that was put.
     columns : WriteColumns
     options : SinkOptions
     """
@@ -61,7 +61,7 @@ def refused_row(
 
 
 def _reason(result: PutManyResult, values: dict[str, Any], options: SinkOptions) -> tuple[str, str]:
-    """The field that is wrong, and what is expected and found."""
+    """Return the wrong field, and what is expected and found."""
     body, topic = values["body"].as_py(), values["topic"].as_py()
     for name, value in (("body", body), ("topic", topic)):
         if value is None:

@@ -1,4 +1,4 @@
-"""Spark's rows as Arrow batches: PySpark before 4.1 gives the writer of a stream nothing else."""
+"""Spark's rows as Arrow batches: PySpark before 4.1 passes only rows to the writer of a stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES = {
     "array<string>": pa.list_(pa.string()),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
-"""A column of another type is none that is written."""
+"""Columns of other types are not written."""
 
 
 def batches_of(rows: Iterator[Sequence[Any]], schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -41,7 +41,7 @@ def batches_of(rows: Iterator[Sequence[Any]], schema: StructType) -> Iterator[pa
 
 
 def _array(values: Sequence[Any], kind: str) -> pa.Array:
-    if kind == "timestamp":  # Spark's rows hold the time of the worker's zone, without saying so
+    if kind == "timestamp":  # Spark's rows hold times of the worker's zone, without naming it
         values = [None if value is None else value.astimezone(UTC) for value in values]
     if kind.startswith("map"):
         values = [None if value is None else list(value.items()) for value in values]

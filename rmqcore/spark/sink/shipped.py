@@ -1,7 +1,7 @@
 """The writers that Spark pickles and sends to its Python workers, together with their code.
 
-See `rmqcore.spark.runtime.shipping`. A copy of the writer that planned a batch commits it; for a stream that is a
-writer made anew.
+See `rmqcore.spark.runtime.shipping`. A copy of the writer that planned a batch commits it; for a stream a new writer
+does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _StreamBase: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSource
 
 
 class ShippedWriter(DataSourceArrowWriter):  # type: ignore[misc, unused-ignore]
-    """A batch write: holds a `rmqcore.spark.sink.stores_write.StoresWrite` on the driver, pickled bytes in a task."""
+    """A batch write: holds a `rmqcore.spark.sink.stores_write.StoresWrite` on the driver, its pickled bytes in a task."""
 
     def __init__(self, write: Any) -> None:
         self.sent = pickle.dumps(write)
@@ -30,16 +30,16 @@ class ShippedWriter(DataSourceArrowWriter):  # type: ignore[misc, unused-ignore]
         return call_sent(self.sent, "write", iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        """Commit what the tasks have written."""
+        """Commit the stores that the tasks have written."""
         call_sent(self.sent, "commit", messages)
 
     def abort(self, messages: list[Any]) -> None:
-        """Remove what the tasks have written."""
+        """Remove the stores that the tasks have written."""
         call_sent(self.sent, "abort", messages)
 
 
 class ShippedStreamWriter(_StreamBase):  # type: ignore[misc, unused-ignore]
-    """The write of a stream's batches. PySpark before 4.1 gives it rows, later ones Arrow batches."""
+    """The write of a stream's batches. PySpark before 4.1 passes rows, later versions pass Arrow batches."""
 
     def __init__(self, write: Any, schema: StructType) -> None:
         self.sent = pickle.dumps(write)
@@ -52,9 +52,9 @@ class ShippedStreamWriter(_StreamBase):  # type: ignore[misc, unused-ignore]
         return call_sent(self.sent, "write", iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit a batch, unless it has been."""
+        """Commit a batch, unless it is committed already."""
         call_sent(self.sent, "commit", messages, batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803, ARG002
-        """Remove what the tasks of a batch have written."""
+        """Remove the stores that the tasks of a batch have written."""
         call_sent(self.sent, "abort", messages)

@@ -1,8 +1,8 @@
-"""The folder that Spark writes stores into: stores of finished tasks take their places, then the manifest counts them.
+"""The folder that Spark writes stores into: stores of finished tasks move to their places, then the manifest lists them.
 
-A task writes below ``_rmqstore/staging/JOB/ATTEMPT``. A commit gives these stores their names, waits until the names are on disk
-and replaces the manifest in one step: with that step the write has happened. What a commit left behind that died before it, and
-stores that it replaced, the next commit removes.
+A task writes below ``_rmqstore/staging/JOB/ATTEMPT``. A commit renames these stores, waits until the names are on disk
+and replaces the manifest in one step: with that step the write has happened. The next commit removes the remains of a
+commit that died before that step, and the stores that a commit replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rmqcore.spark.storage.sink_folder import MANIFEST, SINK, SinkManifest, part
 
 STAGING = f"{SINK}/staging"
 STAGING_KEPT_S = 7 * 86_400.0
-"""After so long without a new attempt the folder of a job that nobody ended goes."""
+"""The folder of a job that was never ended is removed after this time without a new attempt."""
 LOCK_WAIT_S = 60.0
 LOCK_POLL_S = 0.05
 
@@ -51,7 +51,7 @@ class SinkFolder:
 
     @classmethod
     def at(cls, path: str) -> SinkFolder:
-        """A folder for a new write."""
+        """Return the folder for a new write."""
         return cls(local_folder(path), uuid.uuid4().hex)
 
     @property
@@ -65,9 +65,9 @@ class SinkFolder:
         Raises
         ------
         TargetNotEmptyError
-            It is a store, lies in one, or holds files and no write of this package made it.
+            The folder is a store, lies in one, or holds files and was not made by a write of this package.
         StoreLockedError
-            Another write has held its lock for a minute.
+            Another write has held the folder's lock for one minute.
         """
         for above in self.out.parents:
             if (above / "commitlog").is_dir() or above.name == "commitlog":
@@ -108,14 +108,14 @@ class SinkFolder:
         batch: int | None = None,
         write_id: str | None = None,
     ) -> bool:
-        """Commit what tasks have staged; answer false when it has been committed before, and nothing was changed.
+        """Commit the stores that tasks have staged; return False, without a change, if the write was committed before.
 
         Parameters
         ----------
         staged : sequence of StagedStore
             One for each task, in the order of the tasks.
         overwrite : bool
-            The stores take the place of all that the folder held.
+            The stores replace all stores in the folder.
         batch : int, optional
             The batch of a streaming query.
         write_id : str, optional
@@ -124,7 +124,7 @@ class SinkFolder:
         Raises
         ------
         StoreError
-            A task's store is not here: driver and workers do not see the same folder.
+            A task's store is missing: driver and workers do not see the same folder.
         StoreLockedError, StoreFormatError, OSError
         """
         query = next((store.query for store in staged if store.query is not None), None)
@@ -149,7 +149,8 @@ class SinkFolder:
                     removed=tuple(manifest.names) if overwrite else (),
                 )
                 out.write(MANIFEST, after.encode())
-                # It has happened: an error from here on would have Spark say that it failed. The next write removes them.
+                # The write has happened: an error from here on would make Spark report a failure. The next write
+                # removes the remains.
                 with suppress(OSError, StoreError):
                     self._remove_uncommitted(out, after)
             with suppress(OSError, StoreError):
@@ -157,14 +158,14 @@ class SinkFolder:
         return is_new
 
     def abort(self, staged: Sequence[StagedStore]) -> None:
-        """Remove what the tasks of a write that failed have staged."""
+        """Remove the stores that the tasks of a failed write have staged."""
         if (self.out / SINK).is_dir():
             with Folder(self.out) as out:
                 self._discard(out, {self.job, *(store.job for store in staged)})
 
     @contextmanager
     def _locked(self) -> Iterator[Folder]:
-        """The folder, locked: writes to one folder commit one after the other."""
+        """Yield the folder, locked: writes to one folder commit one after the other."""
         deadline = time.monotonic() + LOCK_WAIT_S
         while True:
             folder = Folder(self.out)
@@ -207,20 +208,20 @@ class SinkFolder:
         return parts
 
     def _remove_uncommitted(self, out: Folder, manifest: SinkManifest) -> None:
-        """Remove stores that took their places in a commit that died before its end, and those that a commit replaced."""
+        """Remove stores that an interrupted commit moved to their places, and those that a commit replaced."""
         begun = part_name(manifest.commits, 0).rpartition("-")[0] + "-"
         for name in out.names():
             if name.startswith(begun) or name in manifest.removed:
                 out.remove(name)
 
     def _discard(self, out: Folder, jobs: set[str]) -> None:
-        """Remove staged stores of ended jobs, and of jobs that nobody has ended for a week."""
+        """Remove staged stores of the given jobs, which have ended, and of jobs that had no new attempt for a week."""
         staging = out.folder(STAGING)
         for name in staging.names():
             status = staging.status(name)
             old = status is not None and status.st_mtime < time.time() - STAGING_KEPT_S
             if name in jobs or old:
-                # A task that still runs no longer finds the folder of its job, and ends.
+                # A task that still runs no longer finds its job's folder, and ends.
                 trash = name if name.startswith(".trash-") else f".trash-{uuid.uuid4().hex}"
                 with suppress(FileNotFoundError):
                     staging.move(name, trash)

@@ -1,4 +1,4 @@
-"""A task of a write: its rows as a store, closed and synced, in the folder of its attempt."""
+"""A task of a write: it writes its rows as a store, closed and synced, in the folder of its attempt."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ QUERY_ID = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class StagedStore(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
-    """What a task says of its store.
+    """A task's report of its store.
 
     Attributes
     ----------
     job : str
         The folder of its job in the staging folder.
     attempt : str or None
-        The store's folder in that; None when the task had no rows.
+        The store's folder in that folder; None if the task had no rows.
     messages, log_bytes : int
     query : str or None
         The id of the streaming query.
@@ -66,7 +66,7 @@ class StoreTask:
     options: SinkOptions
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> StagedStore:
-        """Write the batches; what Spark calls in a worker."""
+        """Write the batches; Spark calls this in a worker."""
         job = Path(self.job_folder)
         attempt = Attempt(job)
         filled = (batch for batch in batches if batch.num_rows)
@@ -77,7 +77,8 @@ class StoreTask:
             with open_store(attempt.folder, self.options.config()) as store:
                 messages = self._put_all(store, first, filled)
                 log_bytes = store.max_phy_offset
-            # The close has synced the files. One wait for their names, in place of a wait for each of a thousand queues' folders.
+            # The close has synced the files. One sync for all names replaces one for each folder of perhaps a thousand
+            # queues.
             with Folder(attempt.folder) as written:
                 written.sync_file_system()
         except BaseException:
@@ -108,6 +109,6 @@ def _chain(first: Any, others: Iterable[Any]) -> Iterable[Any]:
 
 
 def _query_id() -> str | None:
-    """The id of the streaming query whose batch this task writes; it stays over restarts from a checkpoint."""
+    """Return the id of the streaming query whose batch this task writes; restarts from a checkpoint keep it."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(QUERY_ID)

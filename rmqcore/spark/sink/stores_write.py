@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoresWrite:
-    """What a shipped writer does, in a task and on the driver.
+    """The work of a shipped writer, in a task and on the driver.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class StoresWrite:
     columns : WriteColumns
     options : SinkOptions
     overwrite : bool
-        What the folder held is replaced.
+        Replace all stores in the folder.
     is_done : bool
         A write of the same ``writeId`` has been committed: nothing is written.
     """
@@ -61,11 +61,11 @@ class StoresWrite:
         return StoreTask(str(self.folder.job_folder), self.columns, self.options)(batches)
 
     def write_rows(self, rows: Iterator[Any], schema: StructType) -> StagedStore:
-        """Write the rows of a partition that come as Spark's rows, in a task."""
+        """Write the rows of a partition, given as Spark's rows, in a task."""
         return self.write(batches_of(rows, schema))
 
     def commit(self, staged: Sequence[StagedStore], batch: int | None = None) -> None:
-        """Commit what all tasks have written."""
+        """Commit the stores that the tasks have written."""
         self.folder.commit(
             staged,
             overwrite=self.overwrite,
@@ -74,5 +74,5 @@ class StoresWrite:
         )
 
     def abort(self, staged: Sequence[StagedStore | None]) -> None:
-        """Remove what tasks have written; those that failed sent nothing."""
+        """Remove the stores that tasks have written; failed tasks have sent None."""
         self.folder.abort([store for store in staged if store is not None])

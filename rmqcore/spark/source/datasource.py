@@ -1,8 +1,8 @@
 """The data source ``rmqstore`` of PySpark.
 
-Spark makes it in a short-lived process on the driver, asks it for the schema and keeps it pickled; other such processes plan
-reads with it. So where the stores ended when a frame was loaded is what all reads of that frame go by. An error in any of these
-processes fails the query before a job starts.
+Spark makes it in a short-lived process on the driver, requests the schema and keeps the source pickled; further
+short-lived processes plan reads with it. So all reads of a frame use the ends that the stores had when the frame was
+loaded. An error in any of these processes fails the query before a job starts.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         self.pins: tuple[tuple[str, StorePin], ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but `parsed`: `reader` may change the options."""
+        """Return the state without `parsed`: `reader` may change the options."""
         return {name: value for name, value in self.__dict__.items() if name != "parsed"}
 
     @cached_property
     def parsed(self) -> SourceOptions:
-        """The options of a read. A write has others."""
+        """The options of a read; those of a write differ."""
         return _short_errors(lambda: SourceOptions.parse(dict(self.options)))
 
     @classmethod
     def name(cls) -> str:
-        """The name that ``spark.read.format`` takes."""
+        """Return the name for ``spark.read.format``."""
         return "rmqstore"
 
     def schema(self) -> StructType:
-        """All columns of the table, or those that the option ``columns`` names. Finds the stores too, and where they end."""
+        """Return all columns of the table, or those in the option ``columns``; find the stores too, and their ends."""
         is_new_table = names_new_table(self.options)
         if is_new_table:
             self.options = _short_errors(lambda: options_of_new_table(self.options))
         columns = _short_errors(lambda: columns_of(self.parsed))
         if self.parsed.starting_offsets == "latest":
-            # Only a stream may begin there. Spark does not say here whether it wants a stream; `reader` checks again.
+            # Only a stream may begin there. Here it is unknown whether Spark plans a stream; `reader` checks again.
             options = replace(self.parsed, starting_offsets="earliest")
             _short_errors(lambda: open_table(options, columns))
         else:
@@ -72,17 +72,17 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         return keep_options(schema, self.options) if is_new_table else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read, of the stores as they were when `schema` was asked for; as they are now if a user gave the schema."""
+        """Return a batch read of the stores as of the call of `schema`; as they are now if a user gave the schema."""
         self.options = _short_errors(lambda: options_of_read(self.options, schema))
         columns = _short_errors(lambda: columns_of_schema(schema, self.parsed))
         options = replace(self.parsed, pins=self.pins or self.parsed.pins)
         table = _short_errors(lambda: open_table(options, columns))
         send_code_along("rmqcore.spark.source.shipped")
-        # Spark keeps the plan of a read that took filters, and reads by it for every later query over the frame.
+        # Spark keeps the plan of a read that accepted filters, and uses it for every later query over the frame.
         return ShippedPushingReader(table) if self.parsed.pushdown else ShippedReader(table)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
-        """A stream of messages."""
+        """Return a stream of messages."""
         from rmqcore.spark.stream.shipped import RefusedStream, stream_reader
 
         try:
@@ -92,13 +92,13 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
             return RefusedStream(error.with_traceback(None))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A batch write into a folder of stores."""
+        """Return a batch write into a folder of stores."""
         from rmqcore.spark.sink.shipped import ShippedWriter
 
         return ShippedWriter(self._write(schema, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802
-        """A write of a stream's batches into a folder of stores."""
+        """Return a write of a stream's batches into a folder of stores."""
         from rmqcore.spark.sink.shipped import ShippedStreamWriter
 
         return ShippedStreamWriter(self._write(schema, overwrite=overwrite), schema)
@@ -116,7 +116,7 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
 
 
 def _short_errors(call: Callable[[], Answer]) -> Answer:
-    """Call, and raise errors without their traceback, which Spark would print before the line that says what is wrong."""
+    """Call, and raise errors without their traceback, which Spark would print before the message."""
     try:
         return call()
     except (StoreError, ValueError, TypeError, OSError) as error:

@@ -23,8 +23,8 @@ def read_with_map(
 ) -> DataFrame:
     """Read stores as a DataFrame with any PySpark from 3.5 on.
 
-    The same as `rmqcore.spark.read`, but the read is planned when this function is called, and Spark hands no filters down: give
-    them as options (``topics``, ``startingTimestamp``...). Does not work with Spark Connect.
+    The same as `rmqcore.spark.read`, but this call plans the read, and Spark does not push filters down: state them as
+    options (``topics``, ``startingTimestamp``...). Does not work with Spark Connect.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How the data source is made known to a Spark session, and the short way to read with it."""
+"""Registration of the data source in a Spark session, and the short way to read with it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 def register(spark: SparkSession) -> None:
     """Add the data source ``rmqstore`` to a session, unless it has it: ``spark.read.format("rmqstore").load(path)``.
 
-    PySpark finds the source by itself where rmqcore is installed, though not an editable install, nor one in a zip file.
+    PySpark finds the source by itself if rmqcore is installed, except as an editable install or in a zip file.
 
     Raises
     ------
     SparkMissingError
-        PySpark before 4.0, which has no such sources, or pyarrow or pandas too old for it.
+        PySpark is older than 4.0, which lacks Python data sources, or pyarrow or pandas is too old for it.
     SparkJobError
         Spark's workers lack a package.
     """
@@ -53,7 +53,7 @@ def register(spark: SparkSession) -> None:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-        # PySpark has found it by itself, as `pyspark_rmqstore`, and lets nobody register such a source again.
+        # PySpark has found the source by itself, as `pyspark_rmqstore`, and does not allow a second registration.
         _warn_of_another_python(spark)
     if version >= PUSH_FILTERS and spark.conf.get(SOCKET_SETTING, "false") != "true":
         LOG.info(
@@ -64,7 +64,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _warn_of_another_python(spark: SparkSession) -> None:
-    """Warn if the workers will have another Python than asked for: the one that found the source runs it everywhere."""
+    """Warn if the workers will not run the configured Python: the Python that found the source runs it everywhere."""
     if is_connect(spark):
         return
     found_by = _python_that_looks(spark._jvm.java.lang.System.getenv)  # type: ignore[union-attr] # noqa: SLF001
@@ -79,7 +79,7 @@ def _warn_of_another_python(spark: SparkSession) -> None:
 
 
 def _python_that_looks(environment: Callable[[str], str | None]) -> str:
-    """Return the Python with which Spark looks for sources, by the JVM's environment; PySpark 4.0 has no other way to ask."""
+    """Return the Python with which Spark looks for sources, by the JVM's environment: PySpark 4.0 does not expose it."""
     return environment("PYSPARK_DRIVER_PYTHON") or environment("PYSPARK_PYTHON") or "python3"
 
 
@@ -91,11 +91,11 @@ def read(
     where: str | Column | None = None,
     **options: object,
 ) -> DataFrame:
-    """Read stores as a DataFrame: only the columns asked for are decoded.
+    """Read stores as a DataFrame: only the requested columns are decoded.
 
-    A wrong path, option or column is an error here, before Spark sees any of it, and the ends of the stores are found here. A
-    frame of a small table (``segments``, ``queues``, ``corrupt``) has the hint ``broadcast``: Spark takes each Python source for
-    endless.
+    A wrong path, option or column raises an error here, before Spark runs, and the ends of the stores are found here. A
+    frame of a small table (``segments``, ``queues``, ``corrupt``) has the hint ``broadcast``: Spark assumes that each
+    Python source is huge.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def read(
     Raises
     ------
     ValueError, TypeError
-        An option or a column that does not exist, or a wrong value.
+        An option or a column is unknown, or a value is wrong.
     NotAStoreError, FileNotFoundError, NotADirectoryError, PermissionError
         The path names no store.
     SparkMissingError
@@ -132,7 +132,7 @@ def read(
     texts["columns"] = texts_of({"columns": wanted})["columns"]
     table = open_table(parsed, columns_of(SourceOptions.parse(texts)))
     if not is_connect(spark):
-        # Here, where the ends that an earlier read has found are known; Spark asks the source in a new process for each frame.
+        # In this process, which knows the ends found by earlier reads: Spark starts a new process for each frame.
         texts["pins"] = pins_text(dict(table.pin()))
 
     register(spark)
@@ -148,14 +148,15 @@ def read(
 
 
 def path_text(path: Paths) -> list[str]:
-    """Paths as the option carries them: absolute, since Spark's planner and its workers run in other directories."""
+    """Return paths for the option: absolute, since Spark's planner and its workers run in other directories."""
     return absolute_paths(path)
 
 
 def _named_in(where: Any, options: SourceOptions, chosen: list[str]) -> list[str]:
-    """Columns that a condition names and that are not read anyway; like Spark it takes upper case for lower case.
+    """Return the further columns that a condition names; upper and lower case are the same, as in Spark.
 
-    A word inside a quoted text may be taken for a column's name. The column is then read in vain, and no row changes.
+    A word inside a quoted text may be mistaken for a column's name. Then the column is read in vain, and the rows are
+    the same.
     """
     if where is None:
         return []

@@ -1,6 +1,6 @@
 """The readers that Spark pickles and sends to its Python workers, together with their code.
 
-See `rmqcore.spark.runtime.shipping`, from which the workers take the function that reads.
+See `rmqcore.spark.runtime.shipping`, which has the function that reads in the workers.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class ShippedReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         return {"sent": pickle.dumps(self._table)}
 
     def partitions(self) -> list[InputPartition]:
-        """The parts of the table, a partition for each; Spark insists on a list."""
+        """Return the parts of the table, a partition for each; Spark requires a list."""
         try:
             parts = self._table.parts()
         except Exception as error:  # noqa: BLE001 - raised again
-            # Without its traceback, which Spark would print in full before the line that says what is wrong.
+            # Without its traceback, which Spark would print in full before the message.
             raise error.with_traceback(None) from None
         return [InputPartition(pickle.dumps(part)) for part in parts]
 
@@ -41,7 +41,7 @@ class ShippedReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
 
 
 class ShippedPushingReader(ShippedReader):
-    """A reader that takes filters too.
+    """A reader that accepts filters too.
 
     It is a class of its own because Spark refuses a reader with ``pushFilters`` while
     ``spark.sql.python.filterPushdown.enabled`` is off.

@@ -1,7 +1,7 @@
 """Splits of whole stores, before their records are read.
 
-What is read for a plan: the directory, the first bytes of the newest file, and with a time span a few first records. Files are
-read as far as they are cut at records that a walk has met (`_files_to_walk`).
+A plan reads the directory, the first bytes of the newest file, and with a time span the first records of a few files.
+It reads whole files only to cut them at records that a walk has met (`_files_to_walk`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.storage.store_pin import FileEnd
 
 WALKED = 512 * MIB
-"""The most bytes that a stream's planner walks of a trigger to cut it at records."""
+"""The most bytes of a batch that a stream's planner walks to cut the batch at records."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Ranges outside of which nothing is asked for; None where there is no limit.
+    """The wanted ranges of offsets and times; None means no limit.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class Span:
     since_ms, until_ms : int or None
         Store timestamps, the end exclusive.
     max_clock_step_ms : int or None
-        The most by which the broker's clock was ever set back while the log was written. Files are left out by time only when
-        this is given: nothing but reading a file proves that none of its records is of another time.
+        The most by which the broker's clock was ever set back while the log was written. Files are left out by time
+        only if this is given: otherwise only reading a file proves that none of its records is in the range.
     """
 
     start_phy_offset: int | None = None
@@ -60,11 +60,11 @@ class SplitPlan:
     location : StoreLocation
     splits : list of Split
     gaps : list of DamageRange
-        Files that are missing or too short, and what the log lacks at its end (``log_missing``).
+        Files that are missing or too short, and the part missing at the log's end (``log_missing``).
     skipped_files : int
-        Files that hold nothing of what is asked for.
+        Number of files without a wanted record.
     most_bytes : int
-        What a task should read at most: small splits may share one.
+        The most bytes that a task should read: small splits may share a task.
     """
 
     location: StoreLocation
@@ -88,9 +88,9 @@ def plan_stores(wanted: Sequence[tuple[StoreLocation, Span]], sizing: Sizing) ->
     Parameters
     ----------
     wanted : sequence of (StoreLocation, Span)
-        Files and splits outside a store's span are left out, and their damage with them. Nothing at or behind its end is read.
-        With a pin (`rmqcore.spark.reading.store_end.pin_stores`) the log is planned as it was; without one the last splits read
-        on to where it ends when they are read.
+        Files and splits outside a store's span are left out, and their damage with them. Nothing at or behind its end
+        is read. With a pin (`rmqcore.spark.reading.store_end.pin_stores`) the log is planned as it was; without a pin
+        the last splits read to the end that the log has at that time.
     sizing : Sizing
         For all stores together.
     """
@@ -121,7 +121,7 @@ class _Every(Container[str]):
 
 
 def _files_to_walk(surveys: Sequence[_Survey], sizing: Sizing) -> Container[str]:
-    """Locations of the files that are cut at records of a walk; see the option ``splitMode``."""
+    """Return the locations of the files that are cut at records of a walk; see the option ``splitMode``."""
     if sizing.split_mode == "walk":
         return _Every()
     if sizing.split_mode == "resync":
@@ -133,7 +133,7 @@ def _files_to_walk(surveys: Sequence[_Survey], sizing: Sizing) -> Container[str]
 
 @dataclass(frozen=True)
 class _Survey:
-    """The files of a store that are read, and as far as it is known, what is written of the newest one."""
+    """The files of a store that are read, and the written part of the newest file, if known."""
 
     location: StoreLocation
     span: Span
@@ -145,25 +145,25 @@ class _Survey:
 
     @cached_property
     def newest(self) -> LogFile | None:
-        """The file in which the log ends; None when it is not read."""
+        """The file in which the log ends; None if that file is not read."""
         found = [file for file in self.files if file.file_from_offset == self.shape.tail_from]
         return found[0] if found else None
 
     def pinned_end(self, file: LogFile) -> FileEnd | None:
-        """Where the log ended in a file when the store was pinned; None for one that was full, and without a pin."""
+        """Return where the log ended in a file when the store was pinned; None for a full file, and without a pin."""
         pin = self.location.pin
         return None if pin is None else pin.end_in(file)
 
     @cached_property
     def stop(self) -> int | None:
-        """CommitLog offset from which on nothing of the newest file is asked for."""
+        """CommitLog offset at which the wanted part of the newest file ends."""
         pinned = None if self.newest is None else self.pinned_end(self.newest)
         ends = [self.span.end_phy_offset, None if pinned is None else pinned.end_phy_offset]
         return min((end for end in ends if end is not None), default=None)
 
     @property
     def byte_count(self) -> int:
-        """Bytes that are asked for. Files behind the newest one are there for later, and the rest of that one may be."""
+        """Number of wanted bytes, without files behind the newest, which are allocated ahead, and its unwritten rest."""
         return sum(
             self.asked_bytes(file)
             for file in self.files
@@ -171,7 +171,7 @@ class _Survey:
         )
 
     def asked_bytes(self, file: LogFile) -> int:
-        """Bytes of a file that are asked for."""
+        """Return the number of wanted bytes of a file."""
         start, stop = self.span.start_phy_offset or 0, self.stop
         end = MAX_OFFSET if stop is None else stop
         if self.written is not None:
@@ -179,9 +179,10 @@ class _Survey:
         return max(0, min(end, file.end_offset) - max(start, file.file_from_offset))
 
     def walkable(self, max_record_size: int) -> Iterator[WalkableFile]:
-        """Files that ``auto`` may walk.
+        """Yield the files that ``auto`` may walk.
 
-        Not those elsewhere, which would come over the network for that: their tasks read them no slower.
+        Files on other filesystems are excluded: the walk would fetch them over the network, as slowly as their tasks
+        do.
         """
         if not self.location.is_local:
             return
@@ -216,7 +217,7 @@ def _for_all(surveys: Iterable[_Survey], sizing: Sizing) -> Sizing:
 
 
 def _with_written(survey: _Survey, walked: Container[str], most_bytes: int) -> _Survey:
-    """Find out what is written of the newest file, if it is walked."""
+    """Find the written part of the newest file, if the file is to be walked."""
     newest = survey.newest
     if newest is None or newest.location not in walked:
         return survey
@@ -243,7 +244,7 @@ def _plan(survey: _Survey, sizing: Sizing, cuts: Mapping[str, list[int]]) -> Spl
 
 
 def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:
-    """Whether a reader of the whole store with these limits opens the file: it reports what is missing between two such files."""
+    """Return True if a reader of the whole store with these limits opens the file, and so reports gaps beside it."""
     end = file.file_from_offset + max(file.size, shape.file_size)
     return (span.start_phy_offset is None or end > span.start_phy_offset) and (
         span.end_phy_offset is None or file.file_from_offset < span.end_phy_offset
@@ -257,14 +258,14 @@ def _is_wanted(gap: DamageRange, span: Span) -> bool:
 
 
 def _until(splits: Iterable[Split], pinned: FileEnd | None) -> Iterator[Split]:
-    """Splits of a file up to where the log ended when it was pinned; None where the file was full."""
+    """Yield the splits of a file up to the pinned end of the log; `pinned` is None if the file was full."""
     if pinned is None:
         yield from splits
         return
     end = pinned.end_phy_offset
     for split in splits:
         if split.start >= end and split.start > split.file.file_from_offset:
-            break  # the task before this one ends where the log did
+            break  # the task of the split before ends where the log did
         is_last = split.end is None or split.end >= end
         yield replace(
             split,
@@ -276,10 +277,11 @@ def _until(splits: Iterable[Split], pinned: FileEnd | None) -> Iterator[Split]:
 
 
 def _within(splits: Iterable[Split], span: Span) -> list[Split]:
-    """Splits of a file that may hold what is asked for.
+    """Return the splits of a file that may hold wanted records.
 
-    The split before one checks where it begins, and reads what lies there where the boundary between them is none. When it is
-    left out this one walks to its start instead. When the split behind is left out there is nothing to check, nor to go on to.
+    The task of the split before checks where a split begins, and reads the split if the boundary between them does not
+    count. If the split before is left out, the task of this split walks to its start instead. If the split behind is
+    left out, its start is not checked, and no task continues into it.
     """
     start, end = span.start_phy_offset, span.end_phy_offset
     if start is None and end is None:
@@ -287,7 +289,7 @@ def _within(splits: Iterable[Split], span: Span) -> list[Split]:
     kept = [
         split
         for split in splits
-        # The last split of a file is kept with the file: it reports what is missing at the end of a short one.
+        # The last split of a file is kept with the file: its task reports what is missing at the end of a short file.
         if (start is None or split.end is None or _is_last(split) or split.end > start)
         and (end is None or split.start < end)
     ]
@@ -308,7 +310,7 @@ def _is_last(split: Split) -> bool:
 def cut_file(
     location: StoreLocation, file: LogFile, shape: LogShape, sizing: Sizing
 ) -> Iterator[Split]:
-    """Cut one file by the rule, into parts of `Sizing.max_partition_bytes`."""
+    """Cut one file into parts of `Sizing.max_partition_bytes`, by the rule of `rmqcore.spark.reading.settle`."""
     count = -(-file.size // sizing.max_partition_bytes)
     last = last_boundary(file, shape, sizing.max_record_size)
     starts = [file.file_from_offset, *boundaries(file, count, last)]

@@ -10,10 +10,10 @@ from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE
 SplitMode = Literal["auto", "resync", "walk"]
 MIB = 1024 * 1024
 LEAST_SPLIT = MIB
-"""`Sizing.min_partitions` asks for no smaller split than this: a task costs more than reading it."""
+"""The smallest split that `Sizing.min_partitions` causes: the task costs more than reading the split."""
 
 FAIR_SPLIT = 8 * MIB
-"""`Sizing.parallelism` asks for no smaller split than this: a task costs 16 ms, and some 50 to read so much in all columns."""
+"""The smallest split that `Sizing.parallelism` causes: a task costs 16 ms, and reading 8 MiB in all columns some 50 ms."""
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,20 @@ class Sizing:
     Attributes
     ----------
     max_partition_bytes : int
-        No split has more, but for those that end a file.
+        No split is larger, except the last split of a file.
     min_partitions : int
-        Wanted in all; a hint.
+        Wanted number of splits of all stores together; a hint.
     split_mode : {"auto", "resync", "walk"}
-        ``resync``: a split's task tells from the bytes around its boundary where it begins, and reads nothing where they do not
-        tell: then the task before reads on (`rmqcore.spark.reading.settle`). The file in which the log ends, and 16 times
-        `max_record_size` before the end of every other file, are not cut. ``walk``:
-        the planner walks each file to find records where it can be cut. ``auto``: resync, and a walk where that takes less
-        time than it saves (`rmqcore.spark.splits.worth_walking`); in the file in which the log ends it goes to the first place
-        that is not a record.
+        ``resync``: a split's task finds its start from the bytes around its boundary, and reads nothing if they do not
+        prove a start: then the task before reads the split too (`rmqcore.spark.reading.settle`). The file in which the
+        log ends, and 16 times `max_record_size` before the end of every other file, are not cut. ``walk``: the planner
+        walks each file to find records at which it can be cut. ``auto``: resync, and a walk of the files for which that
+        saves time (`rmqcore.spark.splits.worth_walking`); in the file in which the log ends the walk stops at the first
+        place that is not a record.
     max_record_size : int
         No record is longer, in bytes.
     parallelism : int
-        So many tasks run at once: nobody should be idle while there is enough to read.
+        Number of tasks that run at once: splits are cut small enough to keep all of them busy.
     """
 
     max_partition_bytes: int = 128 * MIB
@@ -46,10 +46,10 @@ class Sizing:
     parallelism: int = 1
 
     def for_bytes(self, byte_count: int) -> Sizing:
-        """With splits so small that there are `min_partitions` of them in so many bytes, and one for each task at once.
+        """Return a sizing with splits small enough for `min_partitions` in `byte_count` bytes, and one per parallel task.
 
-        Not below 1 MiB for `min_partitions`, unless exact cuts are asked for, nor below 8 MiB for `parallelism`; with several
-        stores give the bytes of all of them.
+        Not below 1 MiB for `min_partitions`, except with exact cuts, nor below 8 MiB for `parallelism`. `byte_count` is
+        the sum over all stores.
         """
         least = 1 if self.split_mode == "walk" else LEAST_SPLIT
         most = min(

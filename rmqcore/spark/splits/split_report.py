@@ -19,15 +19,15 @@ class SplitReport:
     Attributes
     ----------
     start_phy_offset : int or None
-        Where the first record or damage begins that the task met; None if it met none.
+        Start of the first record or damage that the task met; None if it met neither.
     end_phy_offset : int
-        Where the first record or damage after the split begins.
+        Start of the first record or damage after the split.
     records, record_bytes : int
     damage : tuple of DamageRange
     read_to : int or None
         The boundary at which the task ended.
     is_skipped : bool
-        The split's own boundary was none.
+        The split's own boundary did not count, so its task read nothing.
     """
 
     start_phy_offset: int | None
@@ -48,16 +48,17 @@ Reported = tuple[Split, SplitReport]
 
 
 def by_file(reported: Iterable[Reported]) -> Iterator[list[Reported]]:
-    """The splits of one file after the other, in the order of the plan."""
+    """Yield the splits of each file, in the order of the plan."""
     for _, group in groupby(reported, key=lambda pair: (pair[0].broker, pair[0].file)):
         yield list(group)
 
 
 def left_over(parts: Sequence[Reported]) -> Iterator[Split]:
-    """What is left of a file whose tasks did not go on over boundaries that are none: each run of skipped splits, as one split.
+    """Yield the unread parts of a file whose tasks stopped at their own ends: each run of skipped splits as one split.
 
-    It begins where the last split before was seen to end; nothing is left where the log ended before. A driver that sees all
-    reports has splits without `Split.cuts` read in this way: no boundary is asked twice, and no two tasks have to agree.
+    A part begins where the split before was seen to end; nothing is left if the log ended before it. A driver that sees
+    all reports has splits without `Split.cuts` read in this way: no boundary is tested twice, and no two tasks have to
+    agree.
     """
     before: Reported | None = None
     for skipped, group in groupby(parts, key=lambda pair: pair[1].is_skipped):
@@ -74,7 +75,7 @@ def left_over(parts: Sequence[Reported]) -> Iterator[Split]:
 
 
 def in_order(first: Iterable[Reported], second: Iterable[Reported]) -> list[Reported]:
-    """The reports of the splits that were read, and those of what was left over in its place."""
+    """Return the reports of the first round, with those of the left-over parts in place of the skipped splits."""
     read = [pair for pair in first if not pair[1].is_skipped]
     after: dict[tuple[str, LogFile], list[Reported]] = {}
     for pair in second:
@@ -89,7 +90,7 @@ def in_order(first: Iterable[Reported], second: Iterable[Reported]) -> list[Repo
 def fits_together(parts: Sequence[Reported]) -> bool:
     """Return True if each split of a file starts where the one before it ended, except splits that earlier ones read.
 
-    The first begins where every walk over the file does. So if all fit they are, by induction, what one walk gives.
+    The first split begins where every walk over the file does. So if all fit, by induction they equal one walk.
     """
     end: int | None = None
     read_to: int | None = parts[0][0].start if parts else None
@@ -111,7 +112,7 @@ def fits_together(parts: Sequence[Reported]) -> bool:
 
 
 def check_chain(splits: Sequence[Split], reports: Sequence[SplitReport]) -> None:
-    """Compare each split's beginning with the end of the split before it.
+    """Compare the start of each split with the end of the split before it.
 
     Raises
     ------

@@ -1,8 +1,9 @@
-"""Files left out by time, from the first records of a few files.
+"""Choice of files by time, from the first records of a few files.
 
-A store timestamp is the broker's clock when it appended the record, so timestamps follow the log as long as nobody sets the
-clock back. Nothing in the store says how far it was set back; the caller does. Then of two records in the order of the log the
-later timestamp is at least the earlier one less that step, and a file's first record bounds the files on either side of it.
+A store timestamp is the broker's clock when it appended the record, so timestamps ascend along the log unless the clock
+is set back. The store does not record by how much; the caller states the largest step. Then of two records in the order
+of the log the later timestamp is at least the earlier one minus that step, and a file's first record bounds the files
+on either side of it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from rmqcore.offline.log.log_files import LogFile
 def files_in_time(
     files: list[LogFile], since_ms: int | None, until_ms: int | None, max_clock_step_ms: int
 ) -> list[LogFile]:
-    """Files, given by offset, that may hold a record stored in [since_ms, until_ms).
+    """Return the files that may hold a record stored in [since_ms, until_ms); `files` are sorted by offset.
 
-    Two files have to agree before one is left out, which keeps one file more at either end than the rule needs: a header that is
-    damaged costs no record. Reads the headers of about log2 of the files.
+    A file is left out only if two files agree, which keeps one file more at either end than the rule needs: so a
+    damaged header loses no record. Reads about log2(number of files) headers.
     """
     times: dict[int, int | None] = {}
 
@@ -38,16 +39,16 @@ def files_in_time(
         return times[number]
 
     def begins_late(number: int) -> bool:
-        """Everything from this file on was stored at or after the end."""
+        """Return True if all records from this file on were stored at or after the end."""
         found = first_time(number)
         return found is not None and until_ms is not None and found - max_clock_step_ms >= until_ms
 
     def begins_early(number: int) -> bool:
-        """Everything before this file was stored before the beginning."""
+        """Return True if all records before this file were stored before the beginning."""
         found = first_time(number)
         return found is not None and since_ms is not None and found + max_clock_step_ms < since_ms
 
-    # Whatever a bisection ends with is tested again: timestamps need not follow the order exactly.
+    # The result of a bisection is tested again: timestamps need not ascend exactly.
     numbers = range(len(files))
     begin, end = 0, len(files)
     late = bisect_left(numbers, True, key=begins_late)
@@ -60,7 +61,7 @@ def files_in_time(
 
 
 def first_store_timestamp(file: LogFile) -> int | None:
-    """Of the record at a file's beginning; None when none begins there, or it cannot be read."""
+    """Return the store timestamp of the record at a file's beginning; None without a record there, or if it is unreadable."""
     header = bytearray(REC_STORETIMESTAMP_MAX_END)
     bad: list[OSError] = []
     try:

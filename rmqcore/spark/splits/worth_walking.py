@@ -1,7 +1,7 @@
-"""Which files ``auto`` walks on the driver: those whose walk takes less time than it saves.
+"""Choice of the files that ``auto`` walks on the driver: those whose walk takes less time than it saves.
 
-A walk makes exact cuts where the rule leaves many bytes in one part. The driver walks before the first task starts. In return the
-largest part gets smaller, and a read takes at least as long as its largest part.
+A walk makes exact cuts where the rule leaves many bytes in one part. The driver walks before the first task starts. In
+return the largest part is smaller, and a read takes at least as long as its largest part.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import accumulate
 from rmqcore.offline.log.log_files import LogFile
 
 TASK_PER_WALK = 4
-"""A task takes at least this many times as long for a byte as the walk does. Measured CPU seconds for a GB in the page cache:
-0.27 for the walk, 1.26 for an audit, 1.83 for four columns into Spark, 4.98 for all columns (docs/spark.md)."""
+"""A task takes at least this many times as long per byte as the walk. Measured CPU seconds per GB in the page cache: 0.27 for
+the walk, 1.26 for an audit, 1.83 for four columns into Spark, 4.98 for all columns (docs/spark.md)."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class WalkableFile:
     ----------
     file : LogFile
     walked_bytes : int
-        What the walk reads.
+        Bytes that the walk reads.
     uncut_bytes : int
-        The largest part without the walk.
+        Bytes of the largest part without the walk.
     """
 
     file: LogFile
@@ -38,15 +38,16 @@ class WalkableFile:
 def worth_walking(
     files: Iterable[WalkableFile], most_bytes: int, tasks_at_once: int
 ) -> frozenset[str]:
-    """Locations of the files to walk.
+    """Return the locations of the files to walk.
 
     Parameters
     ----------
     files : iterable of WalkableFile
     most_bytes : int
-        What a part should have at most.
+        The most bytes that a part should have.
     tasks_at_once : int
-        With this many files that are one large part each no task waits for another; 1 if it is not known.
+        Number of tasks that run at once: if at least this many files are one large part each, all tasks are busy
+        without a walk. 1 if unknown.
     """
     large = sorted(
         (one for one in files if one.uncut_bytes > most_bytes),

@@ -1,9 +1,9 @@
-"""How far a file that somebody may be writing is written, and where it can be cut: walks on the planner.
+"""The written part of a file that a broker may be writing, and the places where it can be cut: walks on the planner.
 
-A broker writes behind the last record of its log and nowhere else. So what a walk over sound records has passed stays as it is,
-and each record that it met is a cut that needs no proof by the bytes around it. Behind the first place that is no record nothing
-is known: there may be room for more, a record that is being written, or records of an earlier life of the file, sound and in
-their place, which the broker will write over.
+A broker writes only behind the last record of its log. So the bytes that a walk over sound records has passed do not
+change, and each record that it met is a cut that needs no proof by the bytes around it. The bytes behind the first
+place without a record are uncertain: free room, a record that is being written, or sound records of an earlier use of
+the file, at their offsets, which the broker will overwrite.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.walk import Blank, LogWalk
 
 STEP = 256 * 1024
-"""At least one record in about so many bytes is noted: 4,096 of a file of 1 GiB."""
+"""The walk notes at least one record in about this many bytes: 4,096 in a file of 1 GiB."""
 
 
 @dataclass(frozen=True)
 class WrittenPart:
-    """The records of a file from one of them on, up to the first place that is no sound one.
+    """The records of a file from a given one on, up to the first place without a sound record.
 
     Attributes
     ----------
     start, end : int
-        CommitLog offsets; at `end` begins what is no sound record, or the record at which the walk was told to stop.
+        CommitLog offsets; at `end` lies the first place without a sound record, or the record at which the caller had
+        the walk stop.
     places : tuple of int
         CommitLog offsets of some records behind the first one.
     """
@@ -43,7 +44,7 @@ class WrittenPart:
     places: tuple[int, ...]
 
     def cuts(self, most_bytes: int) -> list[int]:
-        """Records at which the part is cut so that no piece has much more than `most_bytes`; `start` is not among them."""
+        """Return records at which to cut the part into pieces of not much more than `most_bytes`; without `start`."""
         count = -(-(self.end - self.start) // most_bytes)
         wanted = (
             self.start + number * (self.end - self.start) // count for number in range(1, count)
@@ -62,16 +63,16 @@ def written_part(
     ----------
     file : LogFile
     most_bytes : int
-        It may be cut into pieces of so many bytes: the smaller, the more records are noted.
+        Size of the pieces into which the part may be cut: the smaller, the more records are noted.
     start : int, optional
         CommitLog offset at which a record begins; the file's beginning by default.
     stop : int, optional
-        CommitLog offset: records at or behind it are not asked for.
+        CommitLog offset: the walk stops at the first record at or behind it.
 
     Returns
     -------
     WrittenPart
-        Nothing of a file that is gone: who is to read it will say so.
+        An empty part if the file was deleted; its reader reports that.
     """
     base = file.file_from_offset
     first = base if start is None else start
@@ -98,12 +99,12 @@ def _walked(file: LogFile, start: int, stop: int | None, step: int) -> WrittenPa
                 records = np.asarray(batch.buffer("phy_offset")).view(np.int64)[: len(batch)]
                 places += some_apart(records, places[-1] if places else start, step)
             if place.code not in (scan.FULL, scan.END):
-                # Also a record that fails its CRC: it may be the one that is being written.
+                # Also at a record that fails its CRC: the broker may be writing it.
                 return WrittenPart(start, base + pos, tuple(places))
 
 
 def some_apart(records: npt.NDArray[np.int64], last: int, step: int) -> Iterator[int]:
-    """Of records behind `last`, by offset, some that are at least `step` apart."""
+    """Yield some of the records behind `last`, in order, that are at least `step` apart."""
     at = int(np.searchsorted(records, last + step))
     while at < len(records):
         last = int(records[at])
@@ -112,9 +113,9 @@ def some_apart(records: npt.NDArray[np.int64], last: int, step: int) -> Iterator
 
 
 def record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
-    """CommitLog offsets of records that cut a file into at most `count` about equal parts; holds one batch at a time.
+    """Return CommitLog offsets of records that cut a file into at most `count` nearly equal parts; holds one batch at a time.
 
-    A record behind damage is left out: a split that began with it would not know that it was found by search.
+    A record behind damage is left out: the task of a split that began with it could not mark it as found by search.
     """
     damage: list[DamageRange] = []
     walk = LogWalk([file], ColumnScan(["phy_offset"]), damage, shape=shape)
@@ -136,11 +137,11 @@ def record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
                 number < count and file.file_from_offset + number * file.size // count <= found[-1]
             ):
                 number += 1
-        if len(starts):  # what lies before the last record is no matter for the next batch
+        if len(starts):  # later batches need only the damage behind the last record
             damage[:] = [one for one in damage if one.end_phy_offset > starts[-1]]
     return found
 
 
 def is_skipped(one: DamageRange) -> bool:
-    """Return True if a walk continued by search behind a range; behind bad sectors it does not."""
+    """Return True if a walk searched for the next record behind a range; behind bad sectors it does not."""
     return one.kind not in {"crc", "unreadable"}

@@ -17,7 +17,7 @@ from rmqcore.offline.remote.store_url import file_path
 
 
 def utf8_text(name: str) -> str:
-    """The name of a file as valid UTF-8, which Arrow and Spark insist on: other bytes become U+FFFD."""
+    """Return the name of a file as valid UTF-8, which Arrow and Spark require: other bytes become U+FFFD."""
     return os.fsencode(name).decode(errors="replace")
 
 
@@ -46,7 +46,7 @@ class Directories(Protocol):
         """
 
     def shown(self, path: str) -> str:
-        """A path as messages name it."""
+        """Return a path in the form for messages."""
 
 
 class LocalDirectories:
@@ -58,7 +58,7 @@ class LocalDirectories:
             return {entry.name: entry.is_dir() for entry in found}
 
     def exists(self, path: str) -> bool:
-        """Return True if there is a file, a directory or a link of this path."""
+        """Return True if a file, a directory or a link of this path exists."""
         return os.path.lexists(path)
 
     def read(self, path: str) -> bytes:
@@ -66,7 +66,7 @@ class LocalDirectories:
         return read_all(open_file(Path(path), os.O_RDONLY), path)
 
     def shown(self, path: str) -> str:
-        """The path itself."""
+        """Return the path itself."""
         return path
 
 
@@ -93,7 +93,7 @@ class RemoteDirectories:
             return self.filesystem.read_range(handle, path, 0, size)
 
     def shown(self, path: str) -> str:
-        """The path's URI."""
+        """Return the path's URI."""
         return self.filesystem.uri(path)
 
 
@@ -103,7 +103,7 @@ def is_uri(text: str) -> bool:
 
 
 def directories_of(text: str, options: Options) -> tuple[Directories, str]:
-    """The directories of the filesystem that a path or URI names, and the path inside that filesystem.
+    """Return the directories of the filesystem that a path or URI names, and the path inside that filesystem.
 
     Raises
     ------

@@ -21,7 +21,7 @@ _MARK = re.compile(rf"{_SET.pattern}|[{{}},]")
 
 @dataclass(frozen=True)
 class MatchedPath:
-    """A directory that a path or glob stands for.
+    """A directory that a path or glob matches.
 
     Attributes
     ----------
@@ -54,14 +54,15 @@ class Matches:
 
 
 def expand(where: Directories, path: str) -> Matches:
-    """Directories that a path stands for, with or without ``{a,b}``, ``*``, ``?`` and ``[...]``.
+    """Return the directories that match a path, with or without ``{a,b}``, ``*``, ``?`` and ``[...]``.
 
-    As in a shell, a wildcard matches neither a slash nor a leading dot. A path that exists as it is written is no glob.
+    As in a shell, a wildcard matches neither a slash nor a leading dot. A path that exists as written is not treated as
+    a glob.
 
     Raises
     ------
     FileNotFoundError
-        Nothing fits the pattern.
+        No directory matches the pattern.
     ValueError
         The braces stand for too many patterns.
     """
@@ -97,14 +98,14 @@ def split_list(text: str) -> list[str]:
 
 
 def alternatives(pattern: str, depth: int = 0) -> list[str]:
-    """The patterns that a pattern with braces stands for: ``a{b,c{d,e}}`` for ab, acd and ace.
+    """Return the patterns for a pattern with braces: ab, acd and ace for ``a{b,c{d,e}}``.
 
     A brace without its partner stands for itself.
 
     Raises
     ------
     ValueError
-        There are too many of them.
+        Their number is too large.
     """
     if depth > _DEEPEST:
         raise ValueError(f"braces are nested more than {_DEEPEST} deep")
@@ -126,7 +127,7 @@ def alternatives(pattern: str, depth: int = 0) -> list[str]:
 
 
 def _groups(text: str) -> list[tuple[int, list[int], int]]:
-    """The outermost pairs of braces, with the commas that part their alternatives; none inside ``[...]``."""
+    """Return the outermost pairs of braces, with the commas between their alternatives; ``[...]`` is skipped."""
     opened: list[tuple[int, list[int]]] = []
     closed: list[tuple[int, list[int], int]] = []
     for mark in _MARK.finditer(text):
@@ -156,7 +157,7 @@ def _matching(where: Directories, pattern: str) -> Iterator[MatchedPath]:
 
 
 def _children(where: Directories, parent: str, pattern: str) -> list[str]:
-    """Directories in `parent` whose names fit the pattern; an empty list when `parent` is no directory."""
+    """Return the directories in `parent` whose names match the pattern; an empty list if `parent` is not a directory."""
     try:
         entries = where.entries(parent or "/")
     except (FileNotFoundError, NotADirectoryError):

@@ -35,7 +35,7 @@ _NAMED = re.compile(r"(?P<name>[^/=:]+)=(?P<path>.+)", re.DOTALL)
 
 
 class NoStoreWarning(UserWarning):
-    """Directories that fit a glob are not read: they are not stores, or other names of stores that the glob stands for too."""
+    """Directories that match a glob are not read: they are not stores, or are other names of stores that match too."""
 
 
 def find_stores(
@@ -44,7 +44,7 @@ def find_stores(
     *,
     follow_links: bool = False,
 ) -> list[StoreLocation]:
-    """Resolve what a user gave as path, in the order given.
+    """Resolve the paths that a user gave, in the given order.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ def find_stores(
     Raises
     ------
     NotAStoreError
-        A directory that was not found by a glob holds none of the parts of a store, or no directory that a glob found does.
+        A named directory holds no part of a store, or none of the directories that match a glob does.
     LinkError
-        A name that every store has is a link which the caller did not ask for.
+        A name that every store has is a link, and `follow_links` is off.
     FileNotFoundError, NotADirectoryError
-        There is no such directory, or no directory fits the glob.
+        The directory does not exist, or no directory matches the glob.
     PermissionError, RemoteStorageError
         The directory may not be listed, or its server does not answer.
     ValueError
@@ -78,7 +78,7 @@ def find_stores(
     Warns
     -----
     NoStoreWarning
-        Directories that fit a glob are not stores, or lead to a store that the glob meets under its own path.
+        Directories that match a glob are not stores, or lead to a store that the glob matches under its own path.
     """
     options = tuple(sorted((storage or {}).items()))
     found: list[Candidate] = []
@@ -98,7 +98,7 @@ def find_stores(
 
 
 def given_paths(path: Paths) -> list[str]:
-    """The single paths that a user gave: the items of an iterable, or a text taken apart as a JSON list or at its commas.
+    """Return the single paths that a user gave: the items of an iterable, or those of a text, a JSON list or split at commas.
 
     Commas inside braces belong to a glob: ``/data/{a,b}/store``.
     """
@@ -142,7 +142,7 @@ def _stores_of(text: str, options: Options, *, follow_links: bool) -> list[Candi
 
 
 def _without_aliases(met: list[tuple[Candidate, bool]]) -> list[Candidate]:
-    """Leave out the links to stores that are there under another path too, if a wildcard met them (the second of each pair)."""
+    """Leave out links, met by a wildcard (the second of each pair), to stores that occur under another path too."""
     by_place: dict[tuple[str, str], list[tuple[Candidate, bool]]] = {}
     for one in met:
         by_place.setdefault(_place(one[0].store), []).append(one)
@@ -155,7 +155,7 @@ def _without_aliases(met: list[tuple[Candidate, bool]]) -> list[Candidate]:
 
 
 def _place(store: StoreLocation) -> tuple[str, str]:
-    """The directory and the log that a store is, whatever links lead there."""
+    """Return the real paths of a store's directory and log, without links."""
     return (os.path.realpath(store.root) if store.is_local else store.root), store.log
 
 
@@ -195,7 +195,7 @@ def _name_and_path(text: str) -> tuple[str, str]:
 
 
 def absolute_paths(path: Paths) -> list[str]:
-    """The single paths that a user gave, local paths made absolute: a process with another working directory can use them."""
+    """Return the single paths that a user gave, with absolute local paths for processes in other working directories."""
     found = []
     for text in given_paths(path):
         name, where = _name_and_path(text)

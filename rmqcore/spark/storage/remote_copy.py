@@ -24,7 +24,7 @@ def copy_of(filesystem: RemoteFilesystem, root: str, parts: Iterable[str]) -> It
 
 
 def _copy(filesystem: RemoteFilesystem, path: str, target: Path) -> None:
-    """Copy a file or a directory. What does not exist is left out: the broker's cleaner may just have deleted it."""
+    """Copy a file or a directory. Missing files are left out: the broker's cleaner may just have deleted them."""
     if filesystem.size_of(path) is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
         _copy_file(filesystem, path, target)
@@ -42,7 +42,7 @@ def _copy(filesystem: RemoteFilesystem, path: str, target: Path) -> None:
 
 
 def _copy_file(filesystem: RemoteFilesystem, path: str, target: Path) -> None:
-    """Copy a file, with holes in place of pages of zeros: queue and index files consist mostly of such pages."""
+    """Copy a file, with holes in place of pages of zeros, which are most of a queue or index file."""
     try:
         source = filesystem.open(path)
     except FileNotFoundError:

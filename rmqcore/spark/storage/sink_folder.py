@@ -1,4 +1,4 @@
-"""A folder of stores that Spark has written: its manifest says which of the stores in it count.
+"""A folder of stores that Spark has written: its manifest lists the stores that count.
 
 The stores lie in the folder itself, ``part-000000-00000`` and so on; beside them ``_rmqstore`` holds ``manifest.json``. A store
 that the manifest does not name was not committed. `rmqcore.spark.sink` writes such folders.
@@ -26,11 +26,11 @@ class SinkManifest:
     Attributes
     ----------
     commits : int
-        How many writes have been committed. The next one gives its stores names that begin with this number.
+        Number of committed writes. The names of the next write's stores begin with this number.
     parts : tuple of dict
         The stores that count: ``part`` (the name), ``messages``, ``log_bytes``.
     batches : dict
-        Of each streaming query, by its id, the newest batch that is committed.
+        Id of a streaming query -> its newest committed batch.
     writes : tuple of str
         The option ``writeId`` of each batch write that had one.
     removed : tuple of str
@@ -45,12 +45,12 @@ class SinkManifest:
 
     @classmethod
     def parse(cls, data: bytes, shown: str) -> Self:
-        """Read a manifest, which somebody else may have written.
+        """Parse a manifest, which another program may have written.
 
         Raises
         ------
         StoreFormatError
-            It is none, or names a store outside of the folder; `shown` is its path.
+            The data is not a manifest, or names a store outside of the folder; the message has `shown` as its path.
         """
         try:
             found = json.loads(data)
@@ -62,22 +62,22 @@ class SinkManifest:
             if version == VERSION and manifest.commits >= 0 and all(map(_PART.fullmatch, names)):
                 return manifest
         except (AttributeError, KeyError, TypeError, ValueError):
-            pass  # the error below says what it is
+            pass  # the error below describes it
         raise StoreFormatError(
             f"{shown} is not a version {VERSION} manifest of stores written by Spark: restore it; "
             "nothing was changed"
         )
 
     def encode(self) -> bytes:
-        """The manifest as the file's content."""
+        """Return the manifest as the file's content."""
         return json.dumps({"version": VERSION, **vars(self)}, indent=1).encode() + b"\n"
 
     @property
     def names(self) -> list[str]:
-        """Names of the stores that count."""
+        """Return the names of the stores that count."""
         return [part["part"] for part in self.parts]
 
 
 def part_name(commit: int, number: int) -> str:
-    """The name of a store of a commit."""
+    """Return the name of a store of a commit."""
     return f"part-{commit:06d}-{number:05d}"

@@ -37,7 +37,7 @@ from rmqcore.spark.storage.remote_copy import copy_of
 from rmqcore.spark.storage.store_pin import StorePin
 
 QUEUE_PARTS = ("consumequeue", ROCKSDB_FOLDER)
-"""Where queues are: files, or a database."""
+"""The places of queues: files, or a database."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class StoreLocation:
     Attributes
     ----------
     broker : str
-        Name of the store: given as ``name=path``, else made by `find_stores` of its path.
+        Name of the store: given as ``name=path``, else made from its path by `find_stores`.
     root : str
         Absolute path, or URI.
     storage : tuple of (str, str)
@@ -57,11 +57,11 @@ class StoreLocation:
     follow_links : bool
         ``commitlog``, ``consumequeue`` and ``index`` in a local root may be links.
     pin : StorePin, optional
-        Where the log began and ended when a read of it was planned: nothing behind that is read.
+        Where the log began and ended when a read was planned: bytes behind that end are not read.
     is_named : bool
         The user gave the name.
     former_name : str
-        The name by an older rule, under which a checkpoint of a stream may know the store.
+        The name by an older rule, which a checkpoint of a stream may have for the store.
     """
 
     broker: str
@@ -80,7 +80,7 @@ class StoreLocation:
 
     @property
     def paths(self) -> StorePaths:
-        """The paths of a store on a local disk.
+        """Return the paths of a store on a local disk.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class StoreLocation:
         return paths
 
     def log_files(self) -> list[LogFile]:
-        """CommitLog files, sorted by offset; with a pin those that there were."""
+        """Return the CommitLog files, sorted by offset; with a pin those of that moment."""
         listed = list_log_files(self.paths) if self.is_local else self._remote_log_files()
         return listed if self.pin is None else self.pin.files(listed)
 
@@ -113,27 +113,27 @@ class StoreLocation:
         return sorted(listed, key=lambda file: file.file_from_offset)
 
     def log_shape(self, files: list[LogFile]) -> LogShape:
-        """The shape of the log, from what `log_files` gave."""
+        """Return the shape of the log, from the result of `log_files`."""
         return LogShape.of(files) if self.pin is None else self.pin.shape
 
     def log_end(self) -> int:
-        """CommitLog offset behind the last sound record; reads the newest file where there is no pin."""
+        """Return the CommitLog offset behind the last sound record; without a pin this reads the newest file."""
         return log_end(self.log_files()) if self.pin is None else self.pin.log_end
 
     def missing_log(self, start: int | None, stop: int | None) -> list[DamageRange]:
-        """What the log lacks at both ends, of the part from `start` to `stop`, by `rmqcore.offline.missing_log`.
+        """Return what is missing at both ends of the log, between `start` and `stop`, by `rmqcore.offline.missing_log`.
 
-        Of a store on another filesystem the names of its log and the checkpoint are asked.
+        For a store on another filesystem this reads the names of its log files and the checkpoint.
         """
         with self.local_copy("checkpoint") as paths:
-            # All files, also with a pin: what was appended since is not missing.
+            # All files, also with a pin: files appended since are not missing.
             files = replace(self, pin=None).log_files
             end = None if self.pin is None else self.pin.walked_end
             missing = missing_log(paths, end, start, stop, list_files=files)
         return [*self.emptied_files(start, stop), *missing]
 
     def emptied_files(self, start: int | None = None, stop: int | None = None) -> list[DamageRange]:
-        """Files of no bytes before the first file of the log, by `rmqcore.offline.missing_log.emptied_files`."""
+        """Return the empty files before the first file of the log, by `rmqcore.offline.missing_log.emptied_files`."""
         if self.is_local:
             return emptied_files(self.paths, start, stop)
         files = replace(self, pin=None).log_files()
@@ -148,7 +148,7 @@ class StoreLocation:
                     yield place, entry.name
 
     def warn_of_elsewhere(self, topics: Iterable[str] | None) -> None:
-        """Warn of asked topics that may have messages where rmqcore does not read, before a query knows whether it finds some."""
+        """Warn of requested topics that may have messages in places that rmqcore does not read, before the query runs."""
         asked = topics or ()
         local = kept_elsewhere(self.paths, asked) if self.is_local else None
         found = kept_by_names(self.names, asked) if local is None else local
@@ -158,9 +158,9 @@ class StoreLocation:
             )
 
     def names(self, part: str = "") -> dict[str, bool]:
-        """Names in a directory under the root (``consumequeue/TopicA``), and whether each is a directory.
+        """Return the names in a directory under the root (``consumequeue/TopicA``), and whether each is a directory.
 
-        An empty dict when there is no such directory.
+        An empty dict if the directory does not exist.
 
         Raises
         ------
@@ -181,8 +181,9 @@ class StoreLocation:
     def local_copy(self, *parts: str) -> Iterator[StorePaths]:
         """Yield local paths under which files and directories of the store lie.
 
-        For a store on a local disk these are its own paths. From elsewhere the parts are copied into a temporary directory, which
-        is removed at the end and holds nothing but the parts. Not meant for the CommitLog: `log_files` reads that by ranges.
+        For a store on a local disk these are its own paths. Parts of other stores are copied into a temporary
+        directory, which is removed at the end and holds only the parts. Not meant for the CommitLog: `log_files` reads
+        that by ranges.
 
         Parameters
         ----------
@@ -198,9 +199,10 @@ class StoreLocation:
 
     @contextmanager
     def local_queues(self, *places: tuple[str, int]) -> Iterator[Iterator[QueueFiles]]:
-        """Yield some queues, each valid until the next one is asked for; an unknown one has no files.
+        """Yield some queues, each valid until the next one is requested; an unknown queue has no files.
 
-        From elsewhere the files of each queue are copied as `local_copy` does, and a database of queues as a whole.
+        From other filesystems the files of each queue are copied as by `local_copy`, and a database of queues as a
+        whole.
         """
         if self.is_local or self.has_database():
             with self.local_copy(*QUEUE_PARTS) as paths:
@@ -237,7 +239,7 @@ class StoreLocation:
                         yield topic, queue_id
 
     def topics(self) -> list[str]:
-        """Names of topics with queues, sorted."""
+        """Return the names of topics with queues, sorted."""
         if self.has_database():
             return sorted({topic for topic, _ in self.queue_names()})
         parts = ("consumequeue", "batchconsumequeue")
@@ -250,7 +252,7 @@ class StoreLocation:
 
 
 def list_remote_log_files(filesystem: RemoteFilesystem, directory: str) -> list[LogFile]:
-    """`list_log_files` for a directory on another filesystem."""
+    """Return the result of `list_log_files` for a directory on another filesystem."""
     try:
         entries = filesystem.entries(directory)
     except FileNotFoundError:

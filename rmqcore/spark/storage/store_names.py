@@ -1,4 +1,4 @@
-"""Names of stores: the same however a store is reached, and different among the stores of a read."""
+"""Names of stores: the same for every way to reach a store, and different among the stores of a read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from rmqcore.spark.storage.directories import utf8_text
 
 DEFAULT_ROOT = "store"
-"""How RocketMQ calls the root of a store (storePathRootDir is ``~/store``): it tells nothing of which store it is."""
+"""RocketMQ's name for the root of a store (storePathRootDir is ``~/store``): it does not identify the store."""
 _SCHEME = re.compile(r"[^/]+://")
 
 
 def names_by_path(path: str, end: str = "") -> tuple[str, ...]:
-    """Names that a store may have by its path, from the shortest on, which it has unless another store would have it too.
+    """Return the names that a store may have by its path, shortest first; it has the first that no other store has.
 
     ``broker-a`` for ``/data/broker-a`` and for ``/data/broker-a/store``, then ``data/broker-a``, at last the path itself.
 
@@ -23,7 +23,7 @@ def names_by_path(path: str, end: str = "") -> tuple[str, ...]:
     path : str
         An absolute path or a URI.
     end : str
-        What is added to each name.
+        Text added to each name.
     """
     whole = utf8_text(path)
     parts = [part for part in _SCHEME.sub("", whole).split("/") if part]

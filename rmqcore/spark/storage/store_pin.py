@@ -1,7 +1,7 @@
-"""Where a store ended at one moment, so that everybody who is told so reads the same of a store that grows.
+"""Where a store ended at one moment, so that all readers with this pin read the same part of a growing store.
 
-Full files of a log do not change. So a pin says little: where the log began, and where it ended in each file that its owner may
-still have been writing to, usually one and the file that was allocated ahead of need.
+Full files of a log do not change. So a pin is small: where the log began, and where it ended in each file that its
+owner may still have been writing to, usually one and the file that was allocated ahead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FileEnd:
     Attributes
     ----------
     file_from_offset, size : int
-        Of the file; it may be larger now.
+        First offset and size of the file; the file may be larger now.
     end_phy_offset : int
         Where a walk over the whole file ended: behind its last record, and behind all damage that a sound record follows.
     rest : tuple of DamageRange
@@ -43,12 +43,12 @@ class StorePin:
     Attributes
     ----------
     first_phy_offset : int
-        Where its first file began.
+        Start of its first file.
     shape : LogShape
     log_end : int
         Behind the last sound record.
     ends : tuple of FileEnd
-        Of the file in which the log ended and of those behind it, by offset; empty where there was no file.
+        For the file in which the log ended and those behind it, by offset; empty if the log had no file.
     """
 
     first_phy_offset: int
@@ -63,13 +63,13 @@ class StorePin:
         return max(self.log_end, *rest, 0)
 
     def end_in(self, file: LogFile) -> FileEnd | None:
-        """Where the log ended in a file; None for one that was full."""
+        """Return where the log ended in a file; None for a file that was full."""
         return next(
             (end for end in self.ends if end.file_from_offset == file.file_from_offset), None
         )
 
     def files(self, listed: list[LogFile]) -> list[LogFile]:
-        """Of the files that there are now those that there were, as large as they were."""
+        """Return the present files that existed then, with their sizes of then."""
         kept: list[LogFile] = []
         for file in listed:
             end = self.end_in(file)
@@ -80,9 +80,9 @@ class StorePin:
         return kept
 
     def missing(self, kept: list[LogFile], log: str) -> list[DamageRange]:
-        """What `files` lacks at the beginning and at the end of the log: it was deleted since. `log` is the log's directory.
+        """Return what `files` lacks at the beginning and the end of the log, deleted since. `log` is the log's directory.
 
-        A hole between two files is seen without a pin.
+        A hole between two files is found without a pin.
         """
         first, last = self.first_phy_offset, -1
         lost: list[tuple[int, int]] = []
@@ -108,7 +108,7 @@ def pins_text(pins: Mapping[str, StorePin]) -> str:
 
 
 def parse_pins(text: str) -> tuple[tuple[str, StorePin], ...]:
-    """Parse what `pins_text` made; other texts are a ValueError."""
+    """Parse a text made by `pins_text`; raise ValueError for other texts."""
     try:
         return tuple((broker, _pin(fields)) for broker, fields in json.loads(text).items())
     except (AttributeError, KeyError, TypeError, ValueError):

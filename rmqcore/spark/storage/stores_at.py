@@ -14,7 +14,7 @@ from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_names import names_by_path
 
 SHOWN_STORES = 3
-"""Paths that a message names; it counts the others."""
+"""The most paths that a message names; it counts the others."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Candidate:
     ----------
     store : StoreLocation
     given_name : str
-        Empty where the user gave no name.
+        Empty if the user gave no name.
     by_path : tuple of str
         See `names_by_path`.
     """
@@ -36,7 +36,7 @@ class Candidate:
 
 
 def stores_at(where: Directories, found: MatchedPath, name: str) -> list[Candidate]:
-    """The store in a directory, or, where Spark has written stores into it, those that were committed.
+    """Return the store in a directory, or the committed stores if Spark has written stores into the directory.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ def stores_at(where: Directories, found: MatchedPath, name: str) -> list[Candida
     Raises
     ------
     NotAStoreError
-        It holds none of the parts of a store.
+        The directory holds no part of a store.
     FileNotFoundError, NotADirectoryError, PermissionError, RemoteStorageError
-        It cannot be listed.
+        The directory cannot be listed.
     """
     entries = where.entries(found.path or "/")
     if not entries.get(SINK):
@@ -104,13 +104,13 @@ def why_no_store(where: Directories, path: str, *, look_into: bool = False) -> s
     where : Directories
     path : str
     look_into : bool
-        Say too whether its directories are stores.
+        Include in the text whether its subdirectories are stores.
     """
     try:
         entries = where.entries(path or "/")
     except NotADirectoryError:
         return f"{where.shown(path)} is not a directory"
-    except FileNotFoundError:  # the braces spell it out, or it was removed since
+    except FileNotFoundError:  # named by the braces, or removed since
         return f"{where.shown(path)} does not exist"
     if entries.get(SINK) or holds_store(entries) or holds_log_files(_name_of(path), entries):
         return ""
@@ -133,9 +133,7 @@ def _what_else(where: Directories, path: str, entries: Mapping[str, bool]) -> st
         try:
             if holds_store(where.entries(f"{path}/{name}")):
                 stores.append(name)
-        except (
-            OSError
-        ):  # an error while the hint is made must not hide the error that it belongs to
+        except OSError:  # an error in making the hint must not hide the main error
             continue
     if not stores:
         return text

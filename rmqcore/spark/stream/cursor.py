@@ -26,19 +26,19 @@ LARGEST_BATCH = 65536
 
 @dataclass(frozen=True)
 class StreamRules:
-    """Rules of a stream: where a log in use ends, and what happens if a part of the log is missing.
+    """Rules of a stream: where a log in use ends, and the reaction to a missing part of the log.
 
     Attributes
     ----------
     tail_guard : {"crc", "consumequeue", "none"}
-        Where the log ends. ``crc``: at the first place of its last file that is no whole record; damage in that file is passed
-        when the file is full. ``consumequeue``: behind the newest message that is in a queue. ``none``: where a reader of the
-        store at rest finds the last record, behind any damage.
+        Where the log ends. ``crc``: at the first place of its last file without a whole record; damage in that file is
+        passed when the file is full. ``consumequeue``: behind the newest message that is in a queue. ``none``: behind
+        the last record that a reader of the store at rest finds, behind any damage.
     fail_on_data_loss : bool
-        Raise when a part of the log is missing; else warn and go on behind it.
+        Raise if a part of the log is missing; else warn and continue behind it.
     on_damage : {"wait", "skip", "fail"}, optional
-        At damage in the last file that has sound records behind it. By default ``wait``, and ``skip`` with another guard than
-        ``crc``: there is no doubt then that the broker has written those records.
+        Reaction to damage in the last file that has sound records behind it. By default ``wait``; with a guard other
+        than ``crc`` it is ``skip``, since that guard accepts the records behind the damage.
     """
 
     tail_guard: TailGuard = "crc"
@@ -47,40 +47,40 @@ class StreamRules:
 
     @property
     def at_damage(self) -> OnDamage:
-        """What is done at damage, be it asked for or not."""
+        """The reaction to damage: the given one, or the default of the guard."""
         return self.on_damage or ("wait" if self.tail_guard == "crc" else "skip")
 
 
 class StoreCursor:
     """Moves over the log of one store. It sees the files that existed when it was made.
 
-    A full file is passed without being read where the allowance counts only bytes. Other files are walked; no rows are built.
+    If the allowance limits only bytes, full files are passed unread. Other files are walked; no rows are built.
 
     Parameters
     ----------
     location : StoreLocation
     start : int
-        CommitLog offset: the beginning of a record, or the end of one.
+        CommitLog offset at which a record begins or ends.
     rules : StreamRules
     stop : int, optional
         CommitLog offset beyond which the position never moves.
     search : Search, optional
-        Whether damage at the end of the log is searched for; by default it is.
+        Whether and where to search for damage at the end of the log; by default there is a search.
     files : StreamFiles, optional
         The files of the store, if the caller has listed them.
 
     Attributes
     ----------
     position : int
-        CommitLog offset behind the records taken so far: the end of a record, or the beginning of a file.
+        CommitLog offset behind the records passed so far: the end of a record, or the beginning of a file.
     unfinished : bool
-        The log ends in bytes that are no whole record.
+        The log ends in an incomplete record.
     damage : DamageRange or None
         Damage with sound records behind it, at which the log ends for this stream.
     searched : bool
-        It was searched for: where `damage` is None there is none.
+        A search was made: if `damage` is None, there is no damage.
     places : list of int
-        CommitLog offsets behind some of the records taken, a few in each mebibyte that was walked: a batch may be cut there.
+        CommitLog offsets behind some of the records passed, a few for each mebibyte walked: a batch may be cut there.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class StoreCursor:
             self._pass_blank()
 
     def passed_damage(self) -> list[DamageRange]:
-        """What lies between records in the last file of the log, as far as the position has gone past it."""
+        """Return the damage between records in the last file of the log, up to the position."""
         found = {one.start_phy_offset: one for walk in self._walks for one in walk.met}
         return [
             one
@@ -136,7 +136,7 @@ class StoreCursor:
         return place
 
     def _pass_file(self, place: OffsetInFile, allowance: Allowance) -> bool:
-        """Read the records of a file, up to the limit; returns whether to continue with the next file."""
+        """Pass the records of a file, up to the limit; return True if the next file follows."""
         whole = self._stop is None or place.file_end <= self._stop
         byte_count = place.file_end - place.phy_offset
         if (
@@ -152,9 +152,7 @@ class StoreCursor:
             for ends in self._ends(place, allowance):
                 if self._take(ends, allowance) < len(ends):
                     return False
-        except (
-            FileNotFoundError
-        ):  # the broker deleted the file meanwhile: a new list tells which files exist
+        except FileNotFoundError:  # the broker deleted the file: list the directory again
             self._miss(place)
             return True
         if not whole or allowance.spent:
@@ -166,7 +164,7 @@ class StoreCursor:
         return False
 
     def _note_next_file(self, place: OffsetInFile) -> None:
-        """Note damage from here on into the next file, which begins with zeros as a file that nobody has written to."""
+        """Note damage from here into the next file, which begins with zeros like an unwritten file."""
         waits = self._rules.at_damage != "skip" and self.searched and self._search.behind_zeros
         if not waits or self.damage is not None or place.next_file is None or self._at_blank:
             return
@@ -185,13 +183,13 @@ class StoreCursor:
     def _miss(self, place: OffsetInFile) -> None:
         self.files.refresh()
         if place.file.file_from_offset == self._missed:
-            # The file is still listed: this filesystem's lists lag behind.
+            # The file is still listed: the listings of this filesystem are stale.
             self.files.lost(self.position, place.file_end, "its file was deleted")
             self.position = place.file_end
         self._missed = place.file.file_from_offset
 
     def _take(self, ends: Ends, allowance: Allowance) -> int:
-        """Move over the records that may be taken, and answer how many."""
+        """Move over the records that the allowance permits, and return their number."""
         count = len(ends)
         if self._stop is not None:
             count = int(np.searchsorted(ends, self._stop, side="right"))
@@ -209,7 +207,7 @@ class StoreCursor:
         return count
 
     def _ends(self, place: OffsetInFile, allowance: Allowance) -> Iterator[Ends]:
-        """Ends of the records behind a place, batch by batch."""
+        """Yield the ends of the records behind a place, batch by batch."""
         self._at_blank = self.unfinished = self.searched = False
         self.damage = None
         walk = self._walk(place, min(allowance.records or LARGEST_BATCH, LARGEST_BATCH))
@@ -240,7 +238,7 @@ class StoreCursor:
         )
 
     def _pass_blank(self) -> None:
-        """Move over the BLANK if the batch's limit was reached at a file's last record: then the file may be deleted."""
+        """Move over the BLANK if the limit was reached at a file's last record: then the file can be deleted."""
         place = self._here()
         if place is None or place.next_file is None:
             return
@@ -260,6 +258,6 @@ def is_blank(file: LogFile, phy_offset: int) -> bool:
 
 
 def dispatched_end(location: StoreLocation) -> int:
-    """CommitLog offset behind the newest message that is in a queue."""
+    """Return the CommitLog offset behind the newest message that is in a queue."""
     with location.local_copy(*QUEUE_PARTS) as paths:
         return newest_dispatched(paths).end

@@ -1,4 +1,4 @@
-"""The CommitLog files of a store as a stream sees them: which file holds an offset, and which part of the log is missing."""
+"""The CommitLog files of a store in a stream: the file that holds an offset, and the missing parts of the log."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LOG = logging.getLogger(__name__)
 
 @lru_cache(maxsize=1024)
 def warn_once(text: str) -> None:
-    """Log a warning that every batch would repeat, but only the first time."""
+    """Log a warning the first time only: every batch would repeat it."""
     LOG.warning("%s", text)
 
 
 @dataclass(frozen=True)
 class OffsetInFile:
-    """An offset in a file that holds it.
+    """An offset, and the file that holds it.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class OffsetInFile:
     file_end : int
         CommitLog offset at which the file's part of the log ends, whatever its size on disk.
     sealed : bool
-        The log goes on in the next file, so the broker no longer writes into this file.
+        The log continues in the next file, so the broker no longer writes to this file.
     next_file : LogFile or None
     """
 
@@ -51,7 +51,7 @@ class StreamFiles:
     ----------
     location : StoreLocation
     fail_on_data_loss : bool
-        Raise where the file of an offset does not exist any more; else go on behind the hole.
+        Raise if the file of an offset no longer exists; else continue behind the hole.
     """
 
     def __init__(self, location: StoreLocation, *, fail_on_data_loss: bool = True) -> None:
@@ -66,30 +66,30 @@ class StreamFiles:
 
     @property
     def first_offset(self) -> int | None:
-        """CommitLog offset at which the first file begins; None without files."""
+        """CommitLog offset of the first file; None without files."""
         return self.files[0].file_from_offset if self.files else None
 
     def begin(self) -> int | None:
-        """Return `first_offset`, for who reads the log from its first message on.
+        """Return `first_offset`, for a reader that begins with the first message of the log.
 
         Raises
         ------
         DataLossError
-            Files before it have no bytes any more: their messages are lost, and no cleaner deleted them.
+            Files before it are empty: their messages are lost, and were not deleted by the broker's cleaner.
         """
         for emptied in self.location.emptied_files():
             self.lost(emptied.start_phy_offset, self.first_offset, "its file has 0 bytes")
         return self.first_offset
 
     def end_before(self, phy_offset: int) -> bool:
-        """Return True if all files end before an offset, even when the last file grows to its full size."""
+        """Return True if all files end before an offset, also if the last file grows to its full size."""
         if not self.files:
             return False
         last = self.files[-1]
         return phy_offset > last.file_from_offset + max(last.size, self.shape.file_size)
 
     def find(self, phy_offset: int) -> OffsetInFile | None:
-        """The place of an offset, or the first place behind the hole that it lies in; None at the end of the files.
+        """Return the place of an offset, or the first place behind the hole that has it; None at the end of the files.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class StreamFiles:
             phy_offset = next_file.file_from_offset
 
     def lost(self, wanted: int, available: int | None, reason: str) -> None:
-        """Report that a part of the log is missing, by an error or a warning."""
+        """Report a missing part of the log, by an error or a warning."""
         error = DataLossError(self.location.broker, wanted, available, reason)
         if self._fail_on_data_loss:
             raise error
@@ -136,7 +136,7 @@ def log_cut_before(
 ) -> int | None:
     """Return where a log ends if its queues prove that a recovery cut it before an offset (`cut_before`), else None.
 
-    The queues of a remote store are not brought in for that.
+    The queues of a remote store are not fetched for this.
     """
     if not location.is_local:
         return None

@@ -27,18 +27,18 @@ from rmqcore.spark.stream.tail import Search
 
 Offsets = dict[str, int]
 Seals = Mapping[str, str]
-"""By store the hash of its log's bytes before an offset."""
+"""Store -> the hash of its log's bytes before an offset."""
 
 
 class StreamFollower:
-    """The planning side of a stream: lives as long as the query runs, and may be made anew at any time.
+    """The planning side of a stream: exists as long as the query runs, and can be made anew at any time.
 
-    The offsets that it is given alone decide on the rows. What it remembers only saves work.
+    Only the offsets passed to its methods decide on the rows. Its remembered state only saves work.
 
     Parameters
     ----------
     find : callable
-        Answers the stores. It is called again for each batch, so that a glob finds new stores.
+        Returns the stores. It is called for each batch, so that a glob finds new stores.
     start : StreamStart
     rules : StreamRules
 
@@ -72,7 +72,7 @@ class StreamFollower:
     # ---- offsets ------------------------------------------------------------------------------------
 
     def initial(self) -> Offsets:
-        """Where a new stream begins; a store without CommitLog files begins later, with its first file."""
+        """Return where a new stream begins; a store without CommitLog files begins later, with its first file."""
         found = {
             broker: start_position(location, self._start, self._rules)
             for broker, location in self._stores().items()
@@ -90,24 +90,24 @@ class StreamFollower:
         once: bool = False,
         seals: Seals = MappingProxyType({}),
     ) -> Offsets:
-        """Where the batch that begins at `start` ends.
+        """Return where the batch that begins at `start` ends.
 
         Parameters
         ----------
         start : mapping of str to int
         allowance : Allowance
         once : bool
-            The query asks for this batch alone.
+            The query reads only this batch.
         seals : mapping of str to str
-            Of `start`, as far as it has them.
+            Seals of `start`, of the stores that have one.
 
         Raises
         ------
         DataLossError
-            A part of a log from `start` on is missing, or other bytes lie before `start` than were read.
+            A part of a log from `start` on is missing, or the bytes before `start` are not those that were read.
         DamagedStreamError
-            The batch ends at damage with sound records behind it: always with onDamage=fail; with ``wait`` where the query ends
-            with what there is now, and nothing else is left.
+            The batch ends at damage with sound records behind it, and onDamage is ``fail``; or it is ``wait``, the
+            query ends with the present records, and no other record is left.
         """
         stores = self._stores()
         end = dict(start)
@@ -116,7 +116,7 @@ class StreamFollower:
         for broker, location in stores.items():
             stop = None if self._caps is None else self._caps.get(broker, 0)
             if broker not in start:
-                # A new store. This batch ends at its beginning: thus the beginning is in an offset, and a replay knows it.
+                # A new store. This batch ends at its beginning: thus an offset records the beginning for a replay.
                 fails = self._rules.fail_on_data_loss
                 first = StreamFiles(location, fail_on_data_loss=fails).begin()
                 if first is not None and (stop is None or first < stop):
@@ -138,23 +138,23 @@ class StreamFollower:
             self.met.check(end)
         self._note_ends(stores, end, there_is_more=allowance.limited and allowance.spent)
         self.seals = dict(seals)
-        if end != dict(start):  # else the offset stays as it is: Spark compares its text
+        if end != dict(start):  # else return the offset unchanged: Spark compares its text
             moved = {broker: at for broker, at in end.items() if at != start.get(broker)}
             self._seal(moved, cursors)
         return end
 
     def ends(self) -> Offsets:
-        """Where the logs ended at the last look, those behind damage too as far as it is known."""
+        """Return where the logs ended at the last look, behind damage too if that end is known."""
         behind = {broker: found.end_phy_offset for broker, found in self.met.waiting.items()}
         return {broker: max(end, behind.get(broker, 0)) for broker, end in self._ends.items()}
 
     def present(self) -> Offsets:
-        """Look where a batch ends that takes all that there is now.
+        """Find where a batch with all present records ends.
 
         Raises
         ------
         DamagedStreamError
-            That is at damage, with onDamage=fail.
+            The batch ends at damage, and onDamage is ``fail``.
         """
         looked = self._look(self.met.search)
         for broker, cursor in looked:
@@ -195,12 +195,12 @@ class StreamFollower:
         *,
         seals: tuple[Seals, Seals] = (MappingProxyType({}), MappingProxyType({})),
     ) -> list[Split]:
-        """The splits of a batch, be it new or planned by an earlier process; `seals` are those of both offsets.
+        """Return the splits of a batch, new or planned by an earlier process; `seals` are those of both offsets.
 
         Raises
         ------
         DataLossError
-            A file between the offsets was deleted, or other bytes lie before one of them than were read.
+            A file between the offsets was deleted, or the bytes before one of them are not those that were read.
         """
         stores = self._stores()
         parts = {}
@@ -234,14 +234,14 @@ class StreamFollower:
     # ---- stores -------------------------------------------------------------------------------------
 
     def stores(self) -> dict[str, StoreLocation]:
-        """The stores that are there now, by name; the name of a store stays while the stream runs."""
+        """Return the present stores by name; a store keeps its name while the stream runs."""
         return dict(self._stores())
 
     def _stores(self) -> dict[str, StoreLocation]:
         try:
             self._known = self._by_name(self._find())
         except (FileNotFoundError, NotADirectoryError, NotAStoreError) as error:
-            # A broker is being set up, or a directory was removed. If messages are lost, the offsets show it.
+            # A broker is being set up, or a directory was removed. The check of the offsets finds lost messages.
             warn_once(f"the stream continues with the known stores: {error}")
         return self._known
 
@@ -276,13 +276,13 @@ class StreamFollower:
             files=files,
         )
         if cursor.files.end_before(start):
-            # A recovery removed whole files. The broker writes its new files at offsets before the stream's offset.
+            # A recovery removed whole files. The broker's new files begin before the stream's offset.
             cursor.files.find(start)
             cursor.position = log_end(location, self._rules) or 0
         return cursor
 
     def _check_replay(self, location: StoreLocation, start: int) -> None:
-        """Check the start of a batch that an earlier process planned; Spark reads such a batch before it asks for a new one."""
+        """Check the start of a batch that an earlier process planned: Spark reads it before it plans a new one."""
         known = self._checked | self._replayed
         if self._rules.fail_on_data_loss and location.broker not in known:
             files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
@@ -290,7 +290,7 @@ class StreamFollower:
             self._replayed.add(location.broker)
 
     def _sound_start(self, files: StreamFiles, start: int) -> int:
-        """Make sure that an earlier process ended its batch at a record; after a cut of the log other records lie there."""
+        """Return `start` if a record begins or ends there; else report a cut of the log, and return its present end."""
         if not files.location.is_local:
             return start
         place = files.find(start)
@@ -303,7 +303,7 @@ class StreamFollower:
     # ---- seals --------------------------------------------------------------------------------------
 
     def _seal(self, offsets: Mapping[str, int], cursors: Mapping[str, StoreCursor]) -> None:
-        """Seal offsets that are new, in the files that the cursors saw."""
+        """Compute seals for new offsets, from the files that the cursors saw."""
         for broker, at in offsets.items():
             self.seals.pop(broker, None)
             location = self._known.get(broker)
@@ -318,12 +318,12 @@ class StreamFollower:
     def _check_seal(
         self, location: StoreLocation, at: int, sealed: str | None, files: StreamFiles | None = None
     ) -> bool:
-        """Return whether the bytes before an offset are those that were read; they are compared once in each batch."""
+        """Return True if the bytes before an offset are those that were read; compares them once per batch."""
         if sealed is None or (location.broker, Seal(at, sealed)) in self._proved:
             return True
         if files is None:
             files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
-        # If whole files are gone, the look for the offset's file finds that.
+        # The search for the offset's file finds deleted files.
         why = None if files.end_before(at) else broken_seal(files.files, Seal(at, sealed))
         if why is None:
             self._proved.add((location.broker, Seal(at, sealed)))
@@ -333,7 +333,7 @@ class StreamFollower:
         return False
 
     def _check_cut(self, files: StreamFiles, start: int) -> None:
-        """Check that no recovery has cut the log before an offset whose old bytes it has left."""
+        """Check that the log was not cut before an offset by a recovery that left the old bytes."""
         end = log_cut_before(files.location, files.files, start)
         if end is not None:
             files.lost(

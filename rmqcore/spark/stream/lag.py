@@ -1,6 +1,6 @@
-"""How far a query is behind its stores: computed from an offset in its progress and the stores, by whoever asks.
+"""The lag of a query behind its stores, computed from an offset in its progress and the stores, in any process.
 
-Spark has no room for metrics of a Python source: `sources[].metrics` of a query's progress stays empty.
+Spark does not collect metrics of a Python source: `sources[].metrics` of a query's progress stays empty.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class StoreLag:
     lag_bytes : int
         Bytes of the log between these two.
     lag_records : int or None
-        Entries of the store's queues from `phy_offset` on: messages that the broker has dispatched, of all topics. None where the
-        store has no queues, or lies on another filesystem.
+        Entries of the store's queues from `phy_offset` on: messages that the broker has dispatched, of all topics. None
+        if the store has no queues, or lies on another filesystem.
     lag_ms : int or None
-        Store time of the last record less that of the first unread one; 0 when nothing is unread. Negative when the broker's
-        clock was set back in between. None when there is no such record.
+        Store time of the last record minus that of the first unread one; 0 if all records are read, negative if the
+        broker's clock was set back in between, None if either record cannot be found.
     read_bytes : int or None
-        Bytes of the log that the last batch read; None when it was the first to see the store.
+        Bytes of the log that the last batch read; None if the store was new in that batch.
     damage : tuple of DamageRange
-        Damage in the newest file that the stream has not gone past, but for a torn tail.
+        Damage in the newest file that the stream has not passed, without a torn tail.
     """
 
     broker: str
@@ -71,30 +71,30 @@ def stream_lag(
     source: int | None = None,
     **options: object,
 ) -> list[StoreLag]:
-    """How far a query is behind, store by store.
+    """Return the lag of a query for each store.
 
     Reads the newest file of each log from the query's offset on, and some entries of each queue.
 
     Parameters
     ----------
     progress : StreamingQuery, StreamingQueryProgress or dict
-        A query, the progress that its listener is given, or that progress from JSON.
+        A query, the progress that its listener receives, or that progress from JSON.
     path : str, path-like or an iterable of them
         The stores of the stream.
     source : int, optional
-        Number of the source in the progress, where the query has several from rmqstore.
+        Number of the source in the progress, if the query has several from rmqstore.
     **options
-        The stream's options that say where stores are and how they are opened: ``followLinks``, ``storage.*``.
+        The stream's options for finding and opening stores: ``followLinks``, ``storage.*``.
 
     Returns
     -------
     list of StoreLag
-        A store without CommitLog files, and one that no batch has seen yet, is not in it.
+        Without stores that have no CommitLog files, and without stores that are newer than the last batch.
 
     Raises
     ------
     ValueError
-        There is no progress yet, or it is not that of a stream from rmqstore.
+        The query has made no progress yet, or its progress is not that of a stream from rmqstore.
     """
     start, end = _offsets(progress, source)
     given = texts_of({**options, "path": absolute_paths(path)})
@@ -109,7 +109,7 @@ def stream_lag(
 
 
 def _offsets(progress: Any, source: int | None) -> tuple[dict[str, int], dict[str, int]]:
-    """Where the last batch began and ended."""
+    """Return where the last batch began and ended."""
     shown = getattr(progress, "lastProgress", progress)
     if shown is None:
         raise ValueError("the query has made no progress yet")
@@ -128,7 +128,7 @@ def _offsets(progress: Any, source: int | None) -> tuple[dict[str, int], dict[st
 
 
 def _stores(offset: Any) -> dict[str, int] | None:
-    """The stores of an offset as progress has it, a text or JSON values; None when it is none of ours."""
+    """Return the stores of an offset from a progress, a text or JSON values; None if it is not of this source."""
     try:
         values = json.loads(offset) if isinstance(offset, str) else offset
         return StreamOffset.parse(values).stores if isinstance(values, Mapping) else None
@@ -165,7 +165,7 @@ def _lag_of(location: StoreLocation, position: int, read_bytes: int | None) -> S
 def _records(
     files: StreamFiles, start: int, damage: list[DamageRange], batch_rows: int = 8192
 ) -> Iterator[tuple[RecordEnd, RecordEnd]]:
-    """The first and the last record of each batch, from an offset on at which a record begins or ends."""
+    """Yield the first and the last record of each batch, from an offset at which a record begins or ends."""
     names = ("phy_offset", "msg_size", "store_timestamp_ms")
     walk: LogWalk[Batch] = LogWalk(
         files.files,
@@ -188,7 +188,7 @@ def _records(
 
 
 def _queued_from(location: StoreLocation, files: list[LogFile], position: int) -> int | None:
-    """Entries of messages from a CommitLog offset on, in all queues."""
+    """Return the number of entries for messages from a CommitLog offset on, in all queues."""
     if not location.is_local:
         return None
     count, queues = 0, 0

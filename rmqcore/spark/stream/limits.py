@@ -1,4 +1,4 @@
-"""How much one batch of a stream may take, and how several stores share that."""
+"""The limit of one batch of a stream, and its division among several stores."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from zlib import crc32
 
 @dataclass
 class Allowance:
-    """Records and CommitLog bytes that may still be taken; None stands for no limit.
+    """Records and CommitLog bytes that a batch may still contain; None means no limit.
 
-    Bytes are counted before each record: the record that reaches the limit is taken, so that a record larger than the limit
-    passes too.
+    Bytes are compared before each record: the record that reaches the limit is included, so that a record larger than
+    the limit passes too.
 
     Attributes
     ----------
     records, byte_count : int or None
-        What is left.
+        The remaining records and bytes.
     taken_records, taken_bytes : int
-        What was taken so far; the bytes may be more than were allowed.
+        Records and bytes so far; the bytes may exceed the limit.
     """
 
     records: int | None = None
@@ -31,16 +31,16 @@ class Allowance:
 
     @property
     def spent(self) -> bool:
-        """Nothing more may be taken."""
+        """True if a limit is reached."""
         return self.records == 0 or self.byte_count == 0
 
     @property
     def limited(self) -> bool:
-        """There is a limit of either kind."""
+        """True if a limit of either kind is set."""
         return self.records is not None or self.byte_count is not None
 
     def take(self, records: int, byte_count: int) -> None:
-        """Note what was taken."""
+        """Count records and bytes of the batch."""
         self.taken_records += records
         self.taken_bytes += byte_count
         if self.records is not None:
@@ -49,7 +49,7 @@ class Allowance:
             self.byte_count = max(0, self.byte_count - byte_count)
 
     def share(self, parts: int) -> Allowance:
-        """An equal share for each of `parts` takers: at least one record, at least one byte."""
+        """Return an equal share for each of `parts` takers: at least one record, at least one byte."""
         return Allowance(
             None if self.records is None else max(1, self.records // parts),
             None if self.byte_count is None else max(1, self.byte_count // parts),
@@ -64,15 +64,15 @@ class Taker(Protocol):
 
 
 def share_out(takers: Sequence[Taker], allowance: Allowance, first: int = 0) -> None:
-    """Advance all takers, each by an equal share; the others get what a taker cannot use of its share.
+    """Advance all takers, each by an equal share; the unused part of a share goes to the other takers.
 
-    Thus a store that is far behind never keeps the others waiting.
+    Thus a store with a large backlog never delays the others.
 
     Parameters
     ----------
     takers : sequence of Taker
     allowance : Allowance
-        For all takers together; it is spent afterwards, unless all logs have ended.
+        The limit of all takers together; it is spent afterwards, unless all logs have ended.
     first : int
         Number of the taker that begins: with fewer records than stores only the first takers get a share.
     """
@@ -83,7 +83,7 @@ def share_out(takers: Sequence[Taker], allowance: Allowance, first: int = 0) -> 
         for taker in active:
             if allowance.records == 0:
                 break
-            # Another taker's last record may have gone past its share. That does not make this taker's share smaller.
+            # Another taker's last record may have exceeded its share. This taker's share stays the same.
             own = Allowance(share.records, share.byte_count)
             taker.advance(own)
             allowance.take(own.taken_records, own.taken_bytes)
@@ -93,5 +93,5 @@ def share_out(takers: Sequence[Taker], allowance: Allowance, first: int = 0) -> 
 
 
 def turn(stores: Mapping[str, int]) -> int:
-    """A number that differs from batch to batch and is the same when a batch is planned again."""
+    """Return a number that differs from batch to batch, and is the same if a batch is planned again."""
     return crc32(json.dumps(stores, sort_keys=True).encode())

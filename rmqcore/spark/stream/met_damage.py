@@ -1,4 +1,4 @@
-"""The damage that a stream has met in the newest files: what is said of it, once, and what the query's progress shows."""
+"""The damage that a stream has met in the newest files: its warnings, each logged once, and its part of the progress."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rmqcore.spark.stream.tail import Search
 
 
 class MetDamage:
-    """Notes of one planner, by store. They are lost with it, and a stream gives the same rows without them.
+    """Notes of one planner, by store. A new planner begins without them, and the stream has the same rows.
 
     Attributes
     ----------
     waiting : dict of str to DamageRange
-        Damage behind which a log goes on, and the stream does not.
+        Damage at which the stream waits, although the log continues behind it.
     """
 
     def __init__(self) -> None:
@@ -30,10 +30,10 @@ class MetDamage:
         self._bytes: dict[str, int] = {}
 
     def search(self, broker: str, start: int) -> Search:
-        """What the look of the next batch searches for.
+        """Return the search for the planning of the next batch.
 
-        A stream that comes to the end of a log where zeros are would search the rest of the file again and again. It does when it
-        comes to the store first, and when it finds nothing new for the 1st, 2nd, 4th, 8th ... time.
+        At a log that ends in zeros, each batch would search the rest of the file again. So only the first batch of a
+        store searches there, and the batches that find nothing new for the 1st, 2nd, 4th, 8th ... time.
         """
         if broker not in self._stands:
             return Search()
@@ -45,12 +45,12 @@ class MetDamage:
         return replace(self.known(broker, start), known=position)
 
     def known(self, broker: str, start: int) -> Search:
-        """What a look searches for when there was a search before."""
+        """Return the search for a look after an earlier search."""
         del start
         return Search(behind_zeros=False, damage=self.waiting.get(broker))
 
     def note_batch(self, broker: str, cursor: StoreCursor) -> None:
-        """Note what the planning of a batch has met."""
+        """Note the damage that the planning of a batch has met."""
         position, looks = self._stands.get(broker, (-1, 0))
         self._stands[broker] = (cursor.position, looks + 1 if cursor.position == position else 1)
         self.note_end(broker, cursor)
@@ -64,7 +64,7 @@ class MetDamage:
             )
 
     def note_end(self, broker: str, cursor: StoreCursor) -> None:
-        """Note what a look at the end of a log has met."""
+        """Note the damage that a look at the end of a log has met."""
         known, found = self.waiting.get(broker), cursor.damage
         if found is None:
             if known and (cursor.searched or cursor.position > known.start_phy_offset):
@@ -81,7 +81,7 @@ class MetDamage:
             )
 
     def note_last_end(self, broker: str, cursor: StoreCursor) -> None:
-        """Note that no later batch of this query reads the end of a log that may become a whole record."""
+        """Warn if the query ends in front of an incomplete record, which may become whole after the query."""
         if cursor.unfinished and cursor.damage is None:
             warn_once(
                 f"store {broker}: the query ends at CommitLog offset {cursor.position}, in front "
@@ -89,7 +89,7 @@ class MetDamage:
             )
 
     def _note_unfinished(self, broker: str, cursor: StoreCursor) -> None:
-        """Warn once when two looks find the stream at the same unfinished record: its writer died, or it is damaged."""
+        """Warn once if two looks find the stream at the same unfinished record: its writer died, or it is damaged."""
         here = cursor.position
         if not cursor.unfinished or broker in self.waiting:
             self._unfinished.pop(broker, None)
@@ -102,7 +102,7 @@ class MetDamage:
             )
 
     def check(self, ends: Mapping[str, int]) -> None:
-        """Raise where a batch ends at damage.
+        """Raise if a batch ends at damage.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class MetDamage:
                 )
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """By store: ranges and bytes met in newest files since the query began, and the damage at which the stream waits."""
+        """Return by store: ranges and bytes met in newest files since the query began, and the damage where it waits."""
         return {
             broker: {"ranges": ranges, "bytes": self._bytes[broker]}
             | ({"waiting": str(self.waiting[broker])} if broker in self.waiting else {})

@@ -1,4 +1,4 @@
-"""Which stores the names in a stream's offset mean, when a store has another name than when the offset was written."""
+"""The present stores for the names in a stream's offset, whose stores may have been renamed since."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rmqcore.spark.storage.store_location import StoreLocation
 def present_names(
     names: Iterable[str], paths: Mapping[str, str], stores: Iterable[StoreLocation]
 ) -> dict[str, str]:
-    """The present name of each store that an offset names; names of stores that are gone stay as they are.
+    """Return the present name of each store that an offset names; names of removed stores are unchanged.
 
-    The path that the offset has for a name decides. An offset of an earlier version has no paths: there a name is that of the
-    present, else the one that an older rule gave.
+    The path that the offset has for a name decides. An offset of an earlier version has no paths: then a name means the
+    store of that name, else the store that had it by an older rule.
 
     Parameters
     ----------
     names : iterable of str
-        As the offset has them.
+        The names in the offset.
     paths : mapping of str to str
-        Where each store lay, as far as the offset says.
+        Where each store lay, for the stores whose path the offset has.
     stores : iterable of StoreLocation
 
     Raises
     ------
     ValueError
-        A name may mean several stores, or another store has it now. Going on would read rows twice or leave some out.
+        A name may mean several stores, or another store has it now: the stream would repeat or lose rows.
     """
     by_name = {store.broker: store for store in stores}
     by_root = {store.root: store for store in by_name.values()}
@@ -51,7 +51,7 @@ def present_names(
 def _without_path(
     name: str, path: str | None, by_name: Mapping[str, StoreLocation]
 ) -> StoreLocation | None:
-    """The store that a name means whose path is not known, or is none of the present ones."""
+    """Return the store for a name whose path is unknown, or is not the path of a present store."""
     store = by_name.get(name)
     if store is not None and path is not None and not store.is_named:
         raise ValueError(

@@ -19,15 +19,16 @@ class StreamOffset:
     Attributes
     ----------
     stores : dict of str to int
-        CommitLog offset in each store: the beginning or the end of a record.
+        CommitLog offset in each store, at which a record begins or ends.
     queues : dict
-        Topic -> broker -> queue id -> queue offset: no earlier message of the queue becomes a row. These are the startingOffsets
-        that the stream began with; they are kept here because a stream that goes on from a checkpoint asks no option.
+        Topic -> broker -> queue id -> queue offset: no earlier message of the queue becomes a row. These are the
+        startingOffsets of the stream; they are stored here because a stream that continues from a checkpoint ignores
+        the option.
     paths : dict of str to str
-        Where each store lies; a store's name may change with its neighbours. Offsets of earlier versions have none.
+        Where each store lies; a store's name may change with its neighbours. Empty in offsets of earlier versions.
     seals : dict of str to str
-        By store the hash of its log's bytes before the offset (`rmqcore.offline.log.seal`), by which the log is known again. A
-        store has none if no file holds these bytes, nor has an offset of an earlier version.
+        By store the hash of its log's bytes before the offset (`rmqcore.offline.log.seal`), which identifies the log. A
+        store whose files do not hold these bytes has no seal; offsets of earlier versions have no seals.
     """
 
     stores: dict[str, int]
@@ -36,7 +37,7 @@ class StreamOffset:
     seals: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON values: ``{"v": 1, "stores": {"broker-a": 1073741824}}``."""
+        """Return the offset as JSON values: ``{"v": 1, "stores": {"broker-a": 1073741824}}``."""
         offset: dict[str, Any] = {"v": VERSION, "stores": dict(sorted(self.stores.items()))}
         if self.queues:
             offset["queues"] = {
@@ -54,11 +55,11 @@ class StreamOffset:
 
     @property
     def names(self) -> set[str]:
-        """Names of all stores that the offset speaks of."""
+        """Return the names of all stores in the offset."""
         return self.stores.keys() | {name for brokers in self.queues.values() for name in brokers}
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """The offset with other names for its stores."""
+        """Return the offset with other names for its stores."""
         return replace(
             self,
             stores={names[name]: phy_offset for name, phy_offset in self.stores.items()},
@@ -77,7 +78,8 @@ class StreamOffset:
         Raises
         ------
         ValueError
-            The values are no offset of this source, belong to a later version, or were changed since they were written.
+            The values are not an offset of this source, belong to a later version, or were changed since they were
+            written.
         """
         stores = offset.get("stores")
         if offset.get("v") != VERSION or not isinstance(stores, Mapping):
@@ -102,7 +104,7 @@ class StreamOffset:
 
 
 def _texts_of(offset: Mapping[str, Any], key: str, value: str) -> dict[str, str]:
-    """A part of an offset that has a text for each store; earlier versions have none."""
+    """Return a part of an offset that has a text for each store; empty in earlier versions."""
     found = offset.get(key, {})
     if not isinstance(found, Mapping) or not all(isinstance(text, str) for text in found.values()):
         raise ValueError(f"{key} of a stream offset are {found!r}, expected {{broker: {value}}}")

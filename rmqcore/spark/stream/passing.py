@@ -1,4 +1,4 @@
-"""The records of a file as a reader of a store at rest finds them: behind damage too."""
+"""The records of a file that a reader of a store at rest finds, also behind damage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqcore.spark.stream.tail import Ends, ends_unfinished, first_sound, record
 
 
 class PassingWalk:
-    """The records of a file from a record's start on, and where damage lies between them. The bounds are those of `LogWalk`.
+    """The records of a file from a record's start on, and the damage between them. The bounds are those of `LogWalk`.
 
     Parameters
     ----------
@@ -26,14 +26,14 @@ class PassingWalk:
         Of the whole log.
     batch_rows : int
     stop : int, optional
-        CommitLog offset: no record that begins there or behind it is looked at.
+        CommitLog offset: records that begin there or behind it are not read.
     stops_at_damage : bool
         End at the first damage that has sound records behind it.
     holds_back : bool
-        Somebody may be writing the file: do not give the newest records as long as nobody knows whether they are whole. These are
-        records at the log's end that fail their CRC, and a last record whose properties end in zeros.
+        A broker may be writing the file: hold back the newest records until they are proven whole. These are records at
+        the log's end that fail their CRC, and a last record whose properties end in zeros.
     next_file : LogFile, optional
-        The file behind a file in which the log seems to end. Its beginning is zeros, and that may be damage.
+        The file behind the file in which the log seems to end. It begins with zeros, which may be damage.
 
     Attributes
     ----------
@@ -72,19 +72,19 @@ class PassingWalk:
             shape=shape,
             blanks=True,
         )
-        # Records that are not given yet: the last sound one, and those behind it that fail their CRC.
+        # Records held back: the last sound one, and those behind it that fail their CRC.
         self._held: list[Ends] = []
         self._last_sound: tuple[int, int] | None = None
         self._failed: set[int] = set()
         self._seen = 0
 
     def run(self) -> Iterator[Ends]:
-        """Yield where the records end.
+        """Yield the ends of the records.
 
         Raises
         ------
         FileNotFoundError
-            The file is gone.
+            The file was deleted.
         """
         for found in self._walk.run():
             if isinstance(found, Blank):
@@ -120,7 +120,7 @@ class PassingWalk:
     # ---- the newest records -------------------------------------------------------------------------
 
     def _whole(self, batch: Batch) -> Iterator[Ends]:
-        """The records that were held back, and those of a batch, up to the one before the last sound one."""
+        """Yield the held-back records and those of a batch, up to the record before the last sound one."""
         ends = record_ends(batch)
         starts = np.asarray(batch.buffer("phy_offset")).view(np.int64)[: len(batch)]
         self._failed.update(
@@ -139,7 +139,7 @@ class PassingWalk:
         self._held.append(ends[max(at, 0) :])
 
     def _rest(self) -> Iterator[Ends]:
-        """What was held back, as far as it is whole."""
+        """Yield the held-back records that are whole."""
         if self.at_blank or not self._held:
             yield from self._held
             return

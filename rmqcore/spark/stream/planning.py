@@ -1,4 +1,4 @@
-"""The splits of a batch, planned from its two stream offsets alone: another process may have chosen them, at another time."""
+"""The splits of a batch, planned only from its two stream offsets, which an earlier process may have chosen."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def plan_batch(
 ) -> list[Split]:
     """Cut the log of a store between two offsets into splits.
 
-    Reads only the directory, unless more than `Sizing.max_partition_bytes` lie where neither `places` nor bytes tell how a file
-    is cut: bytes do not in the file in which the log ends, and near another one's end.
+    Reads only the directory, unless more than `Sizing.max_partition_bytes` lie where a file can be cut neither at
+    `places` nor by the bytes around a boundary: in the file in which the log ends, and near the end of another file.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def plan_batch(
     sizing : Sizing
     fail_on_data_loss : bool
     places : sequence of int
-        CommitLog offsets between the two where a record or damage begins, in order, as far as somebody has walked there.
+        CommitLog offsets between the two at which a record or damage begins, in order, from the walks made so far.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def _cut(
     sizing: Sizing,
     places: Sequence[int],
 ) -> Iterator[Split]:
-    """The splits of one file from `place` to `end`; a record begins or ends at both offsets."""
+    """Yield the splits of one file from `place` to `end`; a record begins or ends at both offsets."""
     file, start = place.file, place.phy_offset
     whole = Split(
         location.broker,
@@ -91,13 +91,13 @@ def _cut(
 
 
 def _pieces(whole: Split, cuts: Sequence[int]) -> Iterator[Split]:
-    """The parts of a split that is cut where records begin."""
+    """Yield the parts of a split, cut at offsets where records begin."""
     for start, end in zip([whole.start, *cuts], [*cuts, whole.end], strict=True):
         yield replace(whole, start=start, end=end)
 
 
 def _cuts_at(places: Sequence[int], start: int, end: int, most_bytes: int) -> list[int] | None:
-    """Some of the places, so that no piece has much more than `most_bytes`; None where they do not go all the way."""
+    """Return some of the places, so that no piece is much longer than `most_bytes`; None if they do not cover the range."""
     inner = tuple(places[bisect_right(places, start) : bisect_left(places, end)])
     cuts = WrittenPart(start, end, inner).cuts(most_bytes)
     largest = max(after - before for before, after in pairwise([start, *cuts, end]))
@@ -107,7 +107,7 @@ def _cuts_at(places: Sequence[int], start: int, end: int, most_bytes: int) -> li
 def _is_cut_by_rule(
     location: StoreLocation, files: StreamFiles, place: OffsetInFile, end: int, sizing: Sizing
 ) -> bool:
-    """Return True if a file is cut by the bytes around its cuts: where they tell, or where a walk would bring all of it here."""
+    """Return True if a file is cut by the bytes around boundaries: where they can decide, or if a walk would fetch it all."""
     told = last_boundary(place.file, files.shape, sizing.max_record_size)
     return place.sealed and (
         end <= told or end - place.phy_offset > WALKED or not location.is_local
@@ -115,7 +115,7 @@ def _is_cut_by_rule(
 
 
 def _within(split: Split, whole: Split) -> Split:
-    """Cut a file's split down to the part that lies in the batch."""
+    """Return the part of a file's split that lies in the batch."""
     split = replace(split, last_end=whole.end)
     if split.start <= whole.start:
         split = replace(split, start=whole.start, aligned=True)
@@ -125,5 +125,5 @@ def _within(split: Split, whole: Split) -> Split:
 
 
 def _bound(split: Split, must_reach: bool, end: int) -> Split:
-    """Have the task that ends with the batch reach its end: the planner saw a whole record there."""
+    """Return the split with the end of the batch, which its task must reach: the planner saw a whole record there."""
     return replace(split, must_reach=True) if must_reach and split.farthest_end == end else split

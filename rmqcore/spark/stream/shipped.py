@@ -1,6 +1,7 @@
-"""The stream reader that Spark talks to, and that it pickles and sends to its Python workers together with its code.
+"""The stream reader that Spark calls, pickles and sends to its Python workers, together with its code.
 
-It works as the readers in `rmqcore.spark.source.shipped`, but Spark keeps it, in a process of its own, as long as a query runs.
+It works like the readers in `rmqcore.spark.source.shipped`, but Spark keeps it, in a process of its own, while a query
+runs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ except ImportError:  # before PySpark 4.2
     HAS_LIMITS = False
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in for the class of this name, which this PySpark neither has nor looks for."""
+        """Replaces the class of this name, which this PySpark lacks and does not look for."""
 
 
 NO_LIMIT = LONG_MAX
@@ -58,22 +59,22 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return {"sent": pickle.dumps(self._stream)}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new stream begins."""
+        """Return where a new stream begins."""
         return self._stream.initial()  # type: ignore[no-any-return]
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """Where the batch that begins at `start` ends. PySpark before 4.2 gives no arguments: where the logs end now."""
+        """Return where the batch from `start` ends; without arguments (PySpark before 4.2) where the logs end now."""
         if start is None:
             return self._stream.present()  # type: ignore[no-any-return]
         once = isinstance(limit, ReadAllAvailable)
         return self._stream.latest(start, self._allowance(limit), once=once)  # type: ignore[no-any-return]
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit on records, else the limit on bytes: Spark takes only one limit. `latestOffset` applies the other too.
+        """Return the limit on records, else the limit on bytes: Spark accepts only one. `latestOffset` applies the other too.
 
-        Without limits it is one that nothing reaches: ReadAllAvailable then comes with Trigger.Once alone.
+        Without limits return one that no batch reaches: then only Trigger.Once passes ReadAllAvailable.
         """
         options = self._stream.options
         if options.max_records_per_trigger is not None:
@@ -83,15 +84,15 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return ReadMaxBytes(NO_LIMIT)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Where the logs ended at the last look."""
+        """Return where the logs ended at the last look."""
         return self._stream.seen()  # type: ignore[no-any-return]
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the logs end: the query stops there."""
+        """Note where the logs end now: the query stops there."""
         self._stream.stop_at_present_end()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The parts of a batch, a partition for each."""
+        """Return the parts of a batch, a partition for each."""
         return [InputPartition(pickle.dumps(part)) for part in self._stream.parts(start, end)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
@@ -99,7 +100,7 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return read_partition(self.sent, partition)
 
     def _allowance(self, limit: ReadLimit | None) -> Allowance:
-        """What Spark and the options allow. With ReadAllAvailable (Trigger.Once) the options do not count."""
+        """Return the limit by Spark and the options; with ReadAllAvailable (Trigger.Once) the options are ignored."""
         from rmqcore.spark.stream.limits import Allowance
 
         options = self._stream.options
@@ -111,7 +112,7 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
 
 class RefusedStream(ShippedStreamReader):
-    """A stream that cannot begin: it raises its error as soon as Spark asks it anything.
+    """A stream that cannot begin: every call by Spark raises its error.
 
     ``streamReader`` must not raise the error itself: Spark's runner would bury it under an UnboundLocalError of its own.
     """
@@ -125,12 +126,12 @@ class RefusedStream(ShippedStreamReader):
 
 
 def stream_reader(schema: StructType, options: SourceOptions) -> ShippedStreamReader:
-    """Begin a stream.
+    """Return the reader of a new stream.
 
     Raises
     ------
     ValueError
-        An option that has no meaning for a stream; a schema that does not fit.
+        An option has no meaning for a stream, or the schema does not fit.
     """
     from rmqcore.spark.rows.schema import columns_of_schema
     from rmqcore.spark.runtime.shipping import send_code_along

@@ -21,17 +21,17 @@ from rmqcore.spark.stream.tail import Search
 
 @dataclass(frozen=True)
 class StreamStart:
-    """Where the user wants a new stream to begin; a stream that goes on from a checkpoint ignores it.
+    """Where the user wants a new stream to begin; a stream that continues from a checkpoint ignores it.
 
     Attributes
     ----------
     latest : bool
         Begin behind the last record that the log has now; else at the first record.
     timestamp_ms : int, optional
-        Begin at the first record stored at this time or later. Wins over `latest`.
+        Begin at the first record stored at this time or later. Overrides `latest`.
     phy_offset : int or dict of str to int, optional
-        Begin at the first record at or after this CommitLog offset, for all stores or by store. Wins over `latest`; with
-        `timestamp_ms` the later place of both counts.
+        Begin at the first record at or after this CommitLog offset, for all stores or by store. Overrides `latest`;
+        with `timestamp_ms` the later of the two places is used.
     """
 
     latest: bool = False
@@ -40,12 +40,12 @@ class StreamStart:
 
 
 def start_position(location: StoreLocation, start: StreamStart, rules: StreamRules) -> int | None:
-    """CommitLog offset at which a new stream begins in a store; None while the store has no CommitLog file.
+    """Return the CommitLog offset at which a new stream begins in a store; None if the store has no CommitLog file yet.
 
     Raises
     ------
     DataLossError
-        The log begins behind the offset that was given, or ends before it, or its first files have no bytes.
+        The log begins behind the given offset, or ends before it, or its first files are empty.
     """
     files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
     wanted = start.phy_offset
@@ -65,7 +65,7 @@ def start_position(location: StoreLocation, start: StreamStart, rules: StreamRul
 
 
 def log_end(location: StoreLocation, rules: StreamRules, start: int | None = None) -> int | None:
-    """Where the log of a store ends for a stream now; None without CommitLog files. See `end_cursor`."""
+    """Return where the log of a store ends for a stream now; None without CommitLog files. See `end_cursor`."""
     cursor = end_cursor(location, rules, start, Search(behind_zeros=False))
     return None if cursor is None else cursor.position
 
@@ -73,7 +73,7 @@ def log_end(location: StoreLocation, rules: StreamRules, start: int | None = Non
 def end_cursor(
     location: StoreLocation, rules: StreamRules, start: int | None, search: Search
 ) -> StoreCursor | None:
-    """A cursor where the log of a store ends for a stream now; None without CommitLog files.
+    """Return a cursor at the present end of a store's log for a stream; None without CommitLog files.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def end_cursor(
 
 
 def is_record_boundary(file: LogFile, shape: LogShape, phy_offset: int) -> bool:
-    """Return True if a walk over a file from its start reaches an offset; not if the log was cut and continued."""
+    """Return True if a walk over a file from its start reaches an offset; False if the log was cut and continued."""
     return (
         phy_offset == file.file_from_offset
         or walk_to(file, shape, phy_offset).phy_offset == phy_offset
@@ -104,7 +104,7 @@ def is_record_boundary(file: LogFile, shape: LogShape, phy_offset: int) -> bool:
 
 
 def _first_at(files: StreamFiles, wanted: int, end: int | None) -> int | None:
-    """CommitLog offset of the first record at or after an offset."""
+    """Return the CommitLog offset of the first record at or after an offset."""
     if end is None or wanted > end:
         files.lost(wanted, end, "the log ends before it")
         return end
@@ -118,9 +118,10 @@ def _first_at(files: StreamFiles, wanted: int, end: int | None) -> int | None:
 
 
 def _first_since(files: StreamFiles, timestamp_ms: int) -> int | None:
-    """CommitLog offset of the first record stored at a time or later; None when there is no such record.
+    """Return the CommitLog offset of the first record stored at a time or later; None if all records are older.
 
-    The file is found by the first record of each file, as in Java. It may be the wrong file if the broker's clock was set back.
+    The first record of each file decides on the file, as in Java. It may be the wrong file if the broker's clock was
+    set back.
     """
     low, high = 0, len(files.files)
     while low < high:
@@ -138,7 +139,7 @@ def _first_since(files: StreamFiles, timestamp_ms: int) -> int | None:
 
 
 def _first_record(files: StreamFiles, file: LogFile, since_ms: int) -> tuple[int, int] | None:
-    """CommitLog offset and store time of a file's first record stored at a time or later."""
+    """Return CommitLog offset and store time of a file's first record stored at a time or later."""
     sink = ColumnScan(
         ("phy_offset", "store_timestamp_ms"), filter=Filter(since_ms=since_ms), batch_rows=1
     )

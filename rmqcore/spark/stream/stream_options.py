@@ -1,4 +1,4 @@
-"""Meaning of a read's options in a stream."""
+"""The options of a read in a stream: which are refused, and what the others mean."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def check_stream_options(options: SourceOptions, *, has_limits: bool = True) -> 
     ----------
     options : SourceOptions
     has_limits : bool
-        This PySpark hands a stream its offset and limits (4.2 and later).
+        This PySpark passes a stream its offset and limits (4.2 and later).
 
     Raises
     ------
     ValueError
-        The table is not messages, an option says where to end, or this PySpark cannot keep a limit.
+        The table is not messages, an option sets an end, or this PySpark cannot apply a limit.
     """
     if options.table != "messages":
         raise ValueError(f"a stream reads table=messages, not table={options.table}")
@@ -51,7 +51,7 @@ def check_stream_options(options: SourceOptions, *, has_limits: bool = True) -> 
 
 
 def stream_start(options: SourceOptions) -> StreamStart:
-    """Where a new stream begins in the logs. Queue offsets do not count here: see `first_queue_offsets`."""
+    """Return where a new stream begins in the logs, without queue offsets: see `first_queue_offsets`."""
     return StreamStart(
         latest=options.starting_offsets == "latest",
         timestamp_ms=options.starting_timestamp,
@@ -60,12 +60,12 @@ def stream_start(options: SourceOptions) -> StreamStart:
 
 
 def stream_rules(options: SourceOptions) -> StreamRules:
-    """The options tailGuard, failOnDataLoss and onDamage."""
+    """Return the rules by the options tailGuard, failOnDataLoss and onDamage."""
     return StreamRules(options.tail_guard, options.fail_on_data_loss, options.on_damage)
 
 
 def first_queue_offsets(options: SourceOptions, stores: list[StoreLocation]) -> QueueOffsets:
-    """The queue offsets that a new stream begins with; ``latest`` becomes the queue's present end.
+    """Return the queue offsets at which a new stream begins; ``latest`` becomes the queue's present end.
 
     Raises
     ------

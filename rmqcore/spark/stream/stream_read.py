@@ -1,4 +1,4 @@
-"""A stream of messages: answers Spark's questions on the driver with `rmqcore.spark.stream.follower`, and reads in tasks."""
+"""A stream of messages: plans batches on the driver with `rmqcore.spark.stream.follower`, and reads them in tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Offset = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class StreamPart:
-    """The part of a batch that one task reads; sent to it by pickle.
+    """The part of a batch that one task reads; sent to the task by pickle.
 
     Attributes
     ----------
@@ -38,22 +38,22 @@ class StreamPart:
 
 
 class StreamRead:
-    """A stream from some stores. Offsets are JSON values; see `StreamOffset`.
+    """A stream from one or more stores. Offsets are JSON values; see `StreamOffset`.
 
-    On the driver it lives as long as the query runs. Each task gets a copy, which only reads.
+    On the driver it exists as long as the query runs. Each task receives a copy, which only reads.
 
     Parameters
     ----------
     options : SourceOptions
         Checked by `rmqcore.spark.stream.stream_options.check_stream_options`.
     columns : tuple of Column
-        The columns asked for, in order.
+        The wanted columns, in order.
     """
 
     def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
         self.options = options
         self.columns = columns
-        # The offsets of a batch say where it begins. These options would make a task leave out rows before another beginning.
+        # The offsets of a batch define its beginning. With these options a task would leave out further rows.
         self._task_options = replace(
             options, starting_timestamp=None, starting_phy_offset=None, starting_offsets="earliest"
         )
@@ -65,24 +65,24 @@ class StreamRead:
     # ---- on the driver ------------------------------------------------------------------------------
 
     def initial(self) -> dict[str, Any]:
-        """Where a new stream begins."""
+        """Return where a new stream begins."""
         stores = self._find()
         check_named_stores(self.options, stores)
         queues = first_queue_offsets(self.options, stores)
         return self._offset(StreamOffset({}, queues), self._follower.initial())
 
     def latest(self, start: Offset, allowance: Allowance, *, once: bool = False) -> dict[str, Any]:
-        """Where the batch that begins at `start` ends; see `StreamFollower.latest`."""
+        """Return where the batch that begins at `start` ends; see `StreamFollower.latest`."""
         begin = self._under_present_names(start)
         end = self._follower.latest(begin.stores, allowance, once=once, seals=begin.seals)
         return self._offset(begin, end)
 
     def present(self) -> dict[str, Any]:
-        """Where the logs end now."""
+        """Return where the logs end now."""
         return self._offset(StreamOffset({}), self._follower.present())
 
     def seen(self) -> dict[str, Any] | None:
-        """Where the logs ended at the last look, and what was met of damage, for the query's progress."""
+        """Return where the logs ended at the last look, and the damage met, for the query's progress."""
         ends, damage = self._follower.ends(), self._follower.met.report()
         if not ends:
             return None
@@ -93,7 +93,7 @@ class StreamRead:
         self._follower.stop_at_present_end()
 
     def parts(self, start: Offset, end: Offset) -> list[StreamPart]:
-        """The parts that the tasks of a batch read, be the batch new or planned by an earlier process."""
+        """Return the parts that the tasks of a batch read, for a new batch or one planned by an earlier process."""
         begin, until = self._under_present_names(start), self._under_present_names(end)
         splits = self._follower.splits(
             begin.stores, until.stores, self.options.sizing(), seals=(begin.seals, until.seals)
@@ -101,7 +101,7 @@ class StreamRead:
         return [StreamPart(split, begin.queues) for split in splits]
 
     def _under_present_names(self, offset: Offset) -> StreamOffset:
-        """An offset with the names that the stores have now; raises ValueError where that cannot be told."""
+        """Return an offset with the present names of its stores; raise ValueError if a name is ambiguous."""
         found = StreamOffset.parse(offset)
         names = present_names(found.names, found.paths, self._follower.stores().values())
         for name, present in names.items():
@@ -110,7 +110,7 @@ class StreamRead:
         return found.renamed(names)
 
     def _offset(self, before: StreamOffset, ends: Mapping[str, int]) -> dict[str, Any]:
-        """An offset with the ends that the follower has just found, and what tells stores and logs again."""
+        """Return an offset with the ends that the follower has just found, and the paths and seals of the stores."""
         stores = self._follower.stores()
         paths = {name: stores[name].root for name in ends if name in stores}
         return replace(
@@ -134,6 +134,6 @@ class StreamRead:
     # ---- in a task ----------------------------------------------------------------------------------
 
     def read(self, part: StreamPart) -> Iterator[Any]:
-        """The rows of a part as ``pyarrow.RecordBatch``."""
+        """Yield the rows of a part as ``pyarrow.RecordBatch``."""
         options = replace(self._task_options, starting_offsets=part.queues or "earliest")
         return read_split(part.split, self.columns, options)

@@ -1,7 +1,7 @@
-"""The file in which a live log ends: its records up to the first place that is no whole record.
+"""The file in which a live log ends: its records up to the first place without a whole record.
 
-No record behind that place is taken. A writer may be in the middle of a record there, and what lies further on may be
-records of an earlier life of the file, sound and in their place. It is only searched, so that damage can be told of.
+Records behind that place are not read. A writer may be in the middle of a record there, and the bytes behind it may be
+sound records of an earlier use of the file, at their offsets. They are only searched, so that damage can be reported.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.window import SearchWindow
 
 ROOM = 256 * 1024
-"""Bytes read at once: a look at a live file usually finds a few records, and a thread that reads ahead would cost more."""
+"""Bytes read at once: a look at a live file usually finds few records, too few for a thread that reads ahead."""
 
 Ends = npt.NDArray[np.int64]
-"""CommitLog offsets just behind records, ascending."""
+"""CommitLog offsets behind records, ascending."""
 
 
 def record_ends(batch: Batch) -> Ends:
-    """Where the records of a batch end; it was made with the columns phy_offset and msg_size."""
+    """Return the ends of the records of a batch that has the columns phy_offset and msg_size."""
     starts = np.asarray(batch.buffer("phy_offset")).view(np.int64)[: len(batch)]
     sizes = np.asarray(batch.buffer("msg_size")).view(np.int32)[: len(batch)]
     return starts + sizes
@@ -40,14 +40,15 @@ def record_ends(batch: Batch) -> Ends:
 
 @dataclass(frozen=True)
 class Search:
-    """Decides if a look at a file in use also searches behind the end of its records, which may be damage.
+    """Decides whether a look at a file in use also searches behind the end of its records for damage.
 
     Attributes
     ----------
     behind_zeros : bool
-        Also where that place holds zeros, as it does when all is well: the rest of the file is searched, but for its holes.
+        Search also if zeros follow the records, as in an undamaged file: the rest of the file is searched, without its
+        holes.
     known : int or None
-        CommitLog offset of a place behind which an earlier look has searched, and found nothing.
+        CommitLog offset of a place behind which an earlier look has searched without a result.
     damage : DamageRange or None
         Damage that an earlier look has found.
     """
@@ -57,7 +58,7 @@ class Search:
     damage: DamageRange | None = None
 
     def wanted(self, place: Place, phy_offset: int) -> bool:
-        """Return True if bytes behind a CommitLog offset are searched."""
+        """Return True if the bytes behind a CommitLog offset are to be searched."""
         if place.code == places.BLANK or phy_offset == self.known:
             return False
         return self.behind_zeros or place.code != places.ZERO
@@ -66,8 +67,8 @@ class Search:
 class SoundWalk:
     """The records of a live file, from a record's start on.
 
-    A record that fails only its CRC is taken when a sound one follows it. The last record must have right lengths and CRC, and
-    its properties, which that CRC does not cover, may not end in a zero.
+    A record that fails only its CRC is accepted if a sound record follows it. The last record must have valid lengths
+    and CRC, and its properties, which that CRC does not cover, may not end in a zero.
 
     Parameters
     ----------
@@ -80,15 +81,15 @@ class SoundWalk:
     Attributes
     ----------
     at_blank : bool
-        After `run`: the log goes on in the next file.
+        After `run`: the log continues in the next file.
     unfinished : bool
-        After `run`: what lies at the end is not zeros, and no whole record.
+        After `run`: the bytes at the end are neither zeros nor a whole record.
     damage : DamageRange or None
-        After `run`: what lies at the end, when a search found a sound record behind it. The range ends there.
+        After `run`: the range from the end to the next sound record, if a search found one.
     searched : bool
-        After `run`: there was a search.
+        After `run`: a search was made.
     met : list of DamageRange
-        Damage that the walk went past: none.
+        Always empty: this walk does not pass damage.
     """
 
     def __init__(
@@ -110,19 +111,19 @@ class SoundWalk:
         self.met: list[DamageRange] = []
 
     def run(self) -> Iterator[Ends]:
-        """Yield where the records end.
+        """Yield the ends of the records.
 
         Raises
         ------
         FileNotFoundError
-            The file is gone.
+            The file was deleted.
         """
         unread: list[OSError] = []
         with (
             self._file.open(lambda start, end, error: unread.append(error)) as source,
             closing(log_window(source, self._file.size, room=ROOM)) as window,
         ):
-            # The newest records are given only when they are known to be whole.
+            # The newest records are returned only when they are known to be whole.
             held = np.empty(0, np.int64)
             last_start = before = self._start
             for ends in self._batches(window):
@@ -158,7 +159,7 @@ class SoundWalk:
             yield record_ends(sink.take())
 
     def _search_behind(self, window: SearchWindow, place: Place) -> bool:
-        """Search for a sound record behind the place where the walk ends; answer whether one is there by now."""
+        """Search for a sound record behind the walk's end; return True if a record has appeared at the end itself."""
         base = self._file.file_from_offset
         if self._search is None:
             return False
@@ -185,12 +186,12 @@ class SoundWalk:
 
     @staticmethod
     def _is_followed(window: SearchWindow, place: Place) -> bool:
-        """Return True if a sound record, or BLANK, follows one that fails its CRC: then nobody is still writing it."""
+        """Return True if a sound record, or BLANK, follows a record that fails its CRC: then its write has ended."""
         return _behind_failing(window, place).code >= 0
 
 
 def _behind_failing(window: SearchWindow, place: Place) -> Place:
-    """What lies behind records that fail only their CRC."""
+    """Return the place behind records that fail only their CRC."""
     while place.code == places.BODYCRC:
         place = window.step(place.pos + place.size)
     return place
@@ -199,7 +200,7 @@ def _behind_failing(window: SearchWindow, place: Place) -> Place:
 def ends_unfinished(source: LogBytes, start: int, end: int) -> bool:
     """Return True if the record between two CommitLog offsets of a file lacks its last bytes; see `is_unfinished`.
 
-    Before it lies nothing but heads of a DLedger log.
+    Before the record lie only heads of a DLedger log.
     """
     raw = bytearray(end - start)
     source.read_into(memoryview(raw), start - source.file.file_from_offset)
@@ -208,7 +209,7 @@ def ends_unfinished(source: LogBytes, start: int, end: int) -> bool:
 
 
 def first_sound(file: LogFile) -> int | None:
-    """CommitLog offset of the first record, or BLANK, that proves itself in a file whose beginning is zeros."""
+    """Return the CommitLog offset of the first record, or BLANK, that proves itself in a file that begins with zeros."""
     unread: list[OSError] = []
     try:
         with (

@@ -17,7 +17,7 @@ from rmqcore.spark.tables.table import TableRead, batch_of, packed
 from rmqcore.vocabulary.units import LONG_MAX
 
 QUEUES_A_TASK = 64
-"""Queues that a task reads from another filesystem, where the sizes of queues are not known beforehand."""
+"""Queues per task on another filesystem, where the sizes of queues are unknown beforehand."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ConsumeQueueRead(TableRead):
     """A read of ``consumequeue``."""
 
     def planned_parts(self) -> list[QueuePart]:
-        """Several small queues together, or a piece of a large queue."""
+        """Return parts of several small queues, or of a piece of a large queue."""
         parts = []
         for store in self.stores:
             end = store.log_end()
@@ -90,7 +90,7 @@ class ConsumeQueueRead(TableRead):
             ):
                 wanted = min(self.options.batch_rows, first + count - start, end - start)
                 entries = queue.entries(start, wanted)
-                # Fillers stand before the first message of a queue that began at a later offset; a size of 0 is a hole.
+                # Fillers precede the first message of a queue that began at a later offset; a size of 0 is a hole.
                 sizes = entries["msg_size"]
                 filler = (
                     (entries["phy_offset"] == 0)

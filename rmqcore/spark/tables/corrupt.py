@@ -23,11 +23,11 @@ class CorruptRead(ScanRead):
     """A read of ``corrupt``."""
 
     def planned_parts(self) -> list[ScanPart]:
-        """Splits, and the gaps between files."""
+        """Return parts of splits, and the gaps between files."""
         return self.parts_of(self.plans())
 
     def read(self, part: ScanPart) -> Iterator[Any]:
-        """Walk the splits for their damage; no message becomes a row."""
+        """Walk the splits and yield their damage; no message becomes a row."""
         wanted = conditions_of(self.options, part.broker)
         found = list(part.gaps)
         for split in part.splits:

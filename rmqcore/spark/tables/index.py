@@ -38,7 +38,7 @@ class IndexRead(TableRead):
     """A read of ``index``."""
 
     def planned_parts(self) -> list[IndexPart]:
-        """Pieces of files.
+        """Return parts of pieces of files.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class IndexRead(TableRead):
 
     def _entries(self, part: IndexPart, paths: StorePaths) -> Iterator[Any]:
         path = paths.index / part.file
-        if not path.exists():  # the broker deleted it meanwhile
+        if not path.exists():  # the broker has deleted it
             return
         reader = IndexFileReader(path, slot_count=part.slot_count)
         slots = _slot_count(reader)
@@ -122,5 +122,5 @@ def _slot_count(reader: IndexFileReader) -> int:
 
 
 def _end_of(reader: IndexFileReader) -> int:
-    """The number behind that of the last entry."""
+    """Return the number behind that of the last entry."""
     return min(reader.header.index_count, reader.max_index_num or 0)

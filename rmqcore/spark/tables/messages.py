@@ -36,7 +36,7 @@ class MessagesRead(ScanRead):
         self._keep(take_filters(options.filters).brokers)
 
     def push_filters(self, filters: list[Any]) -> list[Any]:
-        """Accept the filters that the native scan can test; returns the others."""
+        """Accept the filters that the native scan can test; return the others."""
         taken = take_filters(filters)
         self.pushed = taken.conditions
         self._keep(taken.brokers)
@@ -48,7 +48,7 @@ class MessagesRead(ScanRead):
             self.stores = [store for store in self.stores if store.broker in brokers]
 
     def planned_parts(self) -> list[ScanPart]:
-        """Splits; raises when files or the beginnings of queues are missing and the options say that this fails a query."""
+        """Return parts of splits; raise if the options make missing files or beginnings of queues an error."""
         check_queue_starts(self.options, self.stores)
         plans = self.plans()
         for plan in plans:
@@ -64,7 +64,7 @@ class MessagesRead(ScanRead):
         return [part for part in self.parts_of(plans) if part.splits]
 
     def _warn(self, gap: DamageRange, broker: str) -> None:
-        """Warn on the driver of what the rows lack; the table ``corrupt`` has it too."""
+        """Warn on the driver of a gap in the rows; the table ``corrupt`` has it too."""
         if gap.kind in LOSSES:
             what = f"{gap.expected} is missing" if gap.kind == "missing_file" else str(gap)
             warnings.warn(

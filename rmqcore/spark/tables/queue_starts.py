@@ -1,4 +1,4 @@
-"""Compares the queue offsets at which a read is to begin with the offsets at which the queues begin now."""
+"""Comparison of the queue offsets at which a read begins with the present beginnings of the queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqcore.spark.storage.store_location import StoreLocation
 
 
 def check_queue_starts(options: SourceOptions, stores: Iterable[StoreLocation]) -> None:
-    """Make sure that no queue begins behind its queue offset in ``startingOffsets``, if failOnDataLoss asks for that.
+    """Make sure that no queue begins behind its queue offset in ``startingOffsets``, if failOnDataLoss is on.
 
     Looks into the ConsumeQueues of the queues that the option names. A queue without ConsumeQueue files passes, and so do
     ``earliest`` and ``latest``.
@@ -20,7 +20,7 @@ def check_queue_starts(options: SourceOptions, stores: Iterable[StoreLocation]) 
     Raises
     ------
     DataLossError
-        Messages from such a queue offset on were deleted with their CommitLog file.
+        Messages from that queue offset on were deleted with their CommitLog file.
     """
     starts = options.starting_offsets
     if (

@@ -1,4 +1,4 @@
-"""Table ``queues``: a row for each ConsumeQueue, as `StoreReader.queues` gives them."""
+"""Table ``queues``: a row for each ConsumeQueue, as in `StoreReader.queues`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class QueuesRead(TableRead):
     """A read of ``queues``."""
 
     def planned_parts(self) -> list[StoreLocation]:
-        """The stores, one for each task."""
+        """Return the stores, one for each task."""
         return list(self.stores)
 
     def read(self, part: StoreLocation) -> Iterator[Any]:
-        """List the queues, as far as their messages were in the log when the store was pinned."""
+        """Yield the queues, up to the messages that were in the log when the store was pinned."""
         choice = QueueChoice(self.options)
         first = part.pin.first_phy_offset if part.pin is not None else 0
         with part.local_copy(*QUEUE_PARTS) as paths:

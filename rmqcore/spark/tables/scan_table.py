@@ -1,4 +1,4 @@
-"""Tables that walk the CommitLog: how their splits become tasks, and what is checked before a task starts."""
+"""Tables that walk the CommitLog: the division of their splits into tasks, and the checks before a task starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ScanRead(TableRead):
     Attributes
     ----------
     pushed : Conditions
-        The filters that were taken over from Spark.
+        The filters accepted from Spark.
     """
 
     def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
@@ -41,7 +41,7 @@ class ScanRead(TableRead):
         check_named_stores(options, self.stores)
 
     def plans(self) -> list[SplitPlan]:
-        """A plan for each store.
+        """Return a plan for each store.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class ScanRead(TableRead):
         return plan_stores([self._wanted(store) for store in self.stores], self.options.sizing())
 
     def parts_of(self, plans: list[SplitPlan]) -> list[ScanPart]:
-        """Tasks of about equal bytes: small files share a task."""
+        """Return parts of about equal bytes, one per task: small files share a task."""
         parts = []
         for plan in plans:
             broker = plan.location.broker
@@ -77,7 +77,7 @@ class ScanRead(TableRead):
 
 
 def check_named_stores(options: SourceOptions, stores: list[StoreLocation]) -> None:
-    """Raise ValueError when an option says where to begin or end in a store that is not read."""
+    """Raise ValueError if an option sets a beginning or end in a store that is not read."""
     named: list[tuple[str, Iterable[str]]] = [
         (name, given)
         for name, given in (

@@ -12,7 +12,7 @@ from rmqcore.spark.splits.time_pruning import first_store_timestamp
 from rmqcore.spark.tables.table import TableRead, batches_of_rows
 
 FILES_A_TASK = 256
-"""CommitLog files that one task looks at; each file costs a small read."""
+"""CommitLog files per task; each file costs a small read."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SegmentsRead(TableRead):
     """A read of ``segments``."""
 
     def planned_parts(self) -> list[SegmentsPart]:
-        """The files of each store, at most `FILES_A_TASK` to a part."""
+        """Return the files of each store, at most `FILES_A_TASK` in a part."""
         parts = []
         for store in self.stores:
             files = store.log_files()

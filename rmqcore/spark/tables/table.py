@@ -1,4 +1,4 @@
-"""What the tables of the data source have in common: they plan parts on the driver, and read a part in a task."""
+"""The common base of the data source's tables: they plan parts on the driver, and read a part in a task."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class TableRead(ABC):
     ----------
     options : SourceOptions
     columns : tuple of Column
-        The columns asked for, in order.
+        The wanted columns, in order.
 
     Attributes
     ----------
     stores : list of StoreLocation
-        With the pins that the options have, or that `pin` has found.
+        With the pins from the options, or those that `pin` has found.
 
     Raises
     ------
@@ -48,30 +48,30 @@ class TableRead(ABC):
         self.stores: list[StoreLocation] = _as_pinned(options.stores(), options)
 
     def pin(self) -> tuple[tuple[str, StorePin], ...]:
-        """Find where each store ends now, if no pin says where it ended; give all pins, by broker. Runs on the driver."""
+        """Find where each store without a pin ends now; return all pins, by broker. Runs on the driver."""
         self.stores = pin_stores(self.stores, self.options.sizing())
         return tuple((store.broker, store.pin) for store in self.stores if store.pin is not None)
 
     def parts(self) -> list[Any]:
-        """The parts of the table as it is now or was when it was pinned, each for one task; runs on the driver."""
+        """Return the parts of the table, now or as pinned, each for one task; runs on the driver."""
         self.pin()
         return self.planned_parts()
 
     @abstractmethod
     def planned_parts(self) -> list[Any]:
-        """The parts of the table, from stores that have pins."""
+        """Return the parts of the table, from stores that have pins."""
 
     @abstractmethod
     def read(self, part: Any) -> Iterator[Any]:
         """Return a part's rows as ``pyarrow.RecordBatch``; runs in a task."""
 
     def push_filters(self, filters: list[Any]) -> list[Any]:
-        """Accept filters of Spark; returns those that Spark must still apply. Called before `parts`."""
+        """Accept filters of Spark; return those that Spark must still apply. Called before `parts`."""
         return filters
 
 
 def _as_pinned(stores: list[StoreLocation], options: SourceOptions) -> list[StoreLocation]:
-    """The stores that were there when they were pinned; all where they were not."""
+    """Return the stores that existed when they were pinned; all stores without pins."""
     if not options.pins:
         return stores
     pins = dict(options.pins)
@@ -85,7 +85,7 @@ def _as_pinned(stores: list[StoreLocation], options: SourceOptions) -> list[Stor
 
 
 def batch_of(columns: tuple[Column, ...], values: dict[str, Any], count: int) -> Any:
-    """A record batch of the columns asked for.
+    """Return a record batch of the wanted columns.
 
     Parameters
     ----------

@@ -23,5 +23,5 @@ _TABLES: dict[str, type[TableRead]] = {
 
 
 def open_table(options: SourceOptions, columns: tuple[Column, ...]) -> TableRead:
-    """Begin a read: find the stores, and raise if the path, a store or an option that names a store is wrong."""
+    """Begin a read: find the stores; raise if the path, a store, or an option that names a store is wrong."""
     return _TABLES[options.table](options, columns)

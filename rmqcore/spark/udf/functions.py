@@ -1,9 +1,10 @@
 """Arrow UDFs over binary and text columns: the codec for tables of records and bodies from anywhere.
 
-Each function takes a column (or its name) and gives a Column; `register` makes them functions of SQL.
+Each function accepts a column (or its name) and returns a Column; `register` makes them functions of SQL.
 
-On PySpark 4.1 and later they are `pyspark.sql.functions.arrow_udf`. PySpark 4.0 and 3.5 have no Arrow UDFs: there they are pandas
-UDFs around the same kernels, which are slower and cannot give a null struct, so a malformed record is a struct of null fields.
+On PySpark 4.1 and later they are `pyspark.sql.functions.arrow_udf`. PySpark 4.0 and 3.5 lack Arrow UDFs: there they are
+pandas UDFs around the same kernels, which are slower and cannot return a null struct, so a malformed record is a struct
+of null fields.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def decode_message(
         but with ``corrupt_reason`` among `columns` that field says what is wrong and all other fields are null.
         ``FAILFAST``: the query fails, and its error says field, expected and found.
     verify_crc : bool
-        Whether a body that fails its CRC makes a record malformed. If not, such a record is decoded, its ``crc_ok`` is false and
+        Whether a body that fails its CRC makes a record malformed. If not, the record is decoded, its ``crc_ok`` is
+        false and
         its ``corrupt_reason`` says why.
 
     Raises
@@ -120,14 +122,14 @@ def decompress_body(
 def register(
     spark: SparkSession, prefix: str = "rmq_", *, columns: Iterable[str] | None = None
 ) -> list[str]:
-    """Make the UDFs functions of SQL, for this session, and answer their names.
+    """Make the UDFs functions of SQL, for this session, and return their names.
 
     Parameters
     ----------
     prefix : str
         In front of each name: ``rmq_decode_message(raw)``, ``rmq_body_crc(body)``, ``rmq_java_hash(text)``,
         ``rmq_tags_code(tags)``, ``rmq_decode_properties(bytes)``, ``rmq_decompress_body(body, sys_flag)``.
-        ``rmq_decode_message`` and ``rmq_decompress_body`` take the mode as one argument more: ``'FAILFAST'``.
+        ``rmq_decode_message`` and ``rmq_decompress_body`` accept the mode as a further argument: ``'FAILFAST'``.
     columns : iterable of str, optional
         Fields of the struct of ``decode_message``.
 
@@ -160,7 +162,7 @@ def _function(name: str) -> Udf:
 
 
 def _decoder(columns: Iterable[str] | None, mode: str | None, *, verify_crc: bool) -> Udf:
-    """Make the UDF that decodes records; with `mode` None it takes the mode as an optional second argument."""
+    """Make the UDF that decodes records; with `mode` None it accepts the mode as an optional second argument."""
     fields = chosen(columns)
     fixed = None if mode is None else kernels.check_mode(mode)
 

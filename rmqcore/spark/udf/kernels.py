@@ -1,4 +1,4 @@
-"""The computations of the UDFs, from Arrow arrays to an Arrow array: without Spark, and without a loop where a kernel exists."""
+"""The computations of the UDFs, from Arrow arrays to an Arrow array: without Spark, and without a loop if a kernel exists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAP = pa.map_(pa.string(), pa.string())
 
 
 def check_mode(mode: str) -> Mode:
-    """The mode in upper case.
+    """Return the mode in upper case.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def check_mode(mode: str) -> Mode:
 
 
 def narrow(array: pa.Array) -> pa.Array:
-    """The array as binary or string with 32-bit offsets; an array of such a type is given back as it is.
+    """Return the array as binary or string with 32-bit offsets; an array of this type is returned unchanged.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def narrow(array: pa.Array) -> pa.Array:
 
 
 def kernels(array: pa.Array) -> Values:
-    """The native kernels over an array that `narrow` gave."""
+    """Return the native kernels over an array from `narrow`."""
     if "pyspark" in sys.modules:
         freeze_worker_heap()
     _, offsets, data = array.buffers()
@@ -65,7 +65,7 @@ def kernels(array: pa.Array) -> Values:
 
 
 def nulls(array: pa.Array) -> NDArray[np.bool_] | None:
-    """A mask that is true at each null; None when there are no nulls."""
+    """Return a mask that is true at each null; None without nulls."""
     if array.null_count == 0:
         return None
     mask: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
@@ -111,7 +111,7 @@ def decode_properties(array: pa.Array) -> pa.Array:
 
 
 def _property_parts(array: pa.Array) -> Iterator[pa.Array]:
-    """Maps made by the kernel, batch by batch. It takes strings that fit a record; longer strings go through the codec."""
+    """Yield maps, batch by batch: by the kernel for strings that fit a record, by the codec for longer ones."""
     lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False)
     start = 0
     for row in [*np.flatnonzero(lengths > MAX_PROPERTIES_LEN).tolist(), len(array)]:
@@ -159,7 +159,8 @@ def _plain(row: int, body: bytes, sys_flag: int, mode: Mode) -> bytes | None:
     try:
         return compression.decompress_body(body, sys_flag)
     except CompressionError as error:
-        # A missing library is no fault of the data, and every body of this kind would become null.
+        # Raised in every mode: with a missing library every body of this kind would become null, though the data is
+        # sound.
         if mode == "FAILFAST" or isinstance(error, CompressionLibraryError):
             raise type(error)(f"row {row} of the batch: {error}") from error
         return None

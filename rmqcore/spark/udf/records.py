@@ -20,7 +20,7 @@ from rmqcore.spark.rows.schema import arrow_schema
 from rmqcore.spark.udf.kernels import Mode, kernels, narrow, nulls
 
 OF_A_STORE = ("broker", "resynced", "_file")
-"""Columns that tell of the store in which a record lies: a raw record does not have them."""
+"""Columns that describe the store of a record: a raw record does not have them."""
 COLUMNS = {
     column.name: column for column in TABLE_COLUMNS["messages"] if column.name not in OF_A_STORE
 }
@@ -31,12 +31,12 @@ CHECKED = ("crc_ok", "corrupt_reason")
 
 
 def chosen(columns: Iterable[str] | None) -> tuple[Column, ...]:
-    """The fields of the struct.
+    """Return the fields of the struct.
 
     Raises
     ------
     ValueError
-        A name is no column of a raw record or is given twice, or no name is given.
+        A name is not a column of a raw record or is given twice, or no name is given.
     TypeError
         The names are given as a single text.
     """
@@ -92,7 +92,7 @@ class RecordDecoder:
         self._scan = scan.ColumnScan(self._rows.native, batch_rows=BATCH_ROWS, batch_bytes=1 << 30)
 
     def decode(self, array: pa.Array) -> pa.StructArray:
-        """The struct of each value.
+        """Return the struct of each value.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class RecordDecoder:
         )
 
     def _columns(self, array: pa.Array, decoded: NDArray[np.bool_]) -> dict[str, pa.Array]:
-        """The columns that the scan gives, with nulls in the rows that are not decoded."""
+        """Return the columns of the scan, with nulls in the rows that are not decoded."""
         if self._empty is None:
             return {}
         count = int(np.count_nonzero(decoded))
@@ -140,7 +140,7 @@ class RecordDecoder:
         return columns
 
     def _scanned(self, records: pa.Array) -> Iterator[pa.RecordBatch]:
-        """Scan values that are a record each. They lie without gaps, as in any Arrow array without nulls, like a CommitLog."""
+        """Scan values that are one record each. Like a CommitLog, and any Arrow array without nulls, they have no gaps."""
         if len(records) == 0:
             return
         _, offsets, data = records.buffers()
@@ -159,7 +159,7 @@ _kept = threading.local()
 def decode(
     raw: pa.Array, columns: tuple[Column, ...], mode: Mode, *, verify_crc: bool
 ) -> pa.StructArray:
-    """The struct of each raw record, by a decoder that this thread keeps."""
+    """Return the struct of each raw record, by a decoder that this thread keeps."""
     key = (columns, mode, verify_crc)
     decoders: dict[object, RecordDecoder] = _kept.__dict__.setdefault("decoders", {})
     if key not in decoders:
@@ -168,12 +168,12 @@ def decode(
 
 
 def corrupt_reason(raw: pa.Array) -> pa.Array:
-    """A text for each value that says what is wrong with it; null for a record whose body has its CRC."""
+    """Return a text for each value that describes its fault; null for a record whose body matches its CRC."""
     return decode(raw, chosen(["corrupt_reason"]), "PERMISSIVE", verify_crc=False).field(0)
 
 
 def reasons(array: pa.Array, rows: NDArray[np.bool_]) -> pa.Array:
-    """The texts of `reason` in these rows, null in the others."""
+    """Return the texts of `reason` in these rows, null in the others."""
     texts: list[str | None] = [None] * len(array)
     for row in np.flatnonzero(rows).tolist():
         error = reason(array, row)
@@ -182,7 +182,7 @@ def reasons(array: pa.Array, rows: NDArray[np.bool_]) -> pa.Array:
 
 
 def reason(array: pa.Array, row: int) -> CorruptMessageError:
-    """Why a value is not exactly one record whose body has its CRC."""
+    """Return the error of a value that is not exactly one record whose body matches its CRC."""
     value = array[row].as_buffer()
     where = f"<row {row} of the batch>"
     try:

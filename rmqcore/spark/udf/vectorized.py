@@ -23,7 +23,7 @@ def vectorized(kernel: Kernel, return_type: DataType | str) -> Udf:
     Parameters
     ----------
     kernel : callable
-        Without annotations, from which Spark would guess another kind of UDF.
+        Without annotations, from which Spark would infer another kind of UDF.
     return_type : DataType or str
         Type of the result, as Spark's class or in the words of its SQL.
     """

@@ -56,7 +56,7 @@ static const rmq_request_kind pull_kind = {
     .field_of = field_of,
 };
 
-/* A number that nobody asks for, but must be one where it is there. */
+/* A field that is not used; if it is present, its text must be a number. */
 static int is_number_if_any(const rmq_request_header *header, int field) {
     int32_t ignored;
     return !rmq_request_has(header, field) || rmq_request_int32(header->fields[field], &ignored);

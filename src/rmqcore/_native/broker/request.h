@@ -1,7 +1,7 @@
 /* Frames of requests and their headers, read where they lie.
  *
- * What is unusual is left to Python, which also says what is wrong with it: so a reader here never refuses, it only does not take.
- * What it takes, Python reads in the same way.
+ * Unusual requests are left to Python, which also reports what is wrong with them: so a reader here never refuses a request.
+ * Python reads every request that is accepted here in the same way.
  */
 #ifndef RMQ_REQUEST_H
 #define RMQ_REQUEST_H
@@ -15,26 +15,26 @@ enum {
     RMQ_REQUEST_MAX_HEADER_SIZE = 64 << 10,
 };
 
-/* What comes next in the bytes of a connection. */
+/* The next bytes of a connection. */
 enum {
-    RMQ_FRAME_MORE = 0, /* less than a frame is left */
+    RMQ_FRAME_MORE = 0, /* the frame is incomplete */
     RMQ_FRAME_WHOLE = 1,
-    RMQ_FRAME_BROKEN = 2, /* no frame */
+    RMQ_FRAME_BROKEN = 2, /* not a frame */
 };
 
-/* The requests that a reader takes: two codes with the same fields. */
+/* The requests that a reader accepts: two codes with the same fields. */
 typedef struct rmq_request_kind {
     int32_t codes[2];
     int field_count;
-    int text_field; /* the one whose text may have escapes of JSON; -1: none */
+    int text_field; /* the field whose text may have JSON escapes; -1: no field */
     int letters; /* names are the letters from a on, in the order of the fields */
-    int (*field_of)(rmq_slice name); /* else: which field has this name; field_count where none has */
+    int (*field_of)(rmq_slice name); /* else: the field with this name; field_count if unknown */
 } rmq_request_kind;
 
 typedef struct rmq_request_header {
     int32_t code, opaque, flag;
-    uint32_t present; /* a bit for each field that is there */
-    rmq_slice fields[RMQ_REQUEST_MOST_FIELDS]; /* where it lies in the header */
+    uint32_t present; /* a bit for each field that is present */
+    rmq_slice fields[RMQ_REQUEST_MOST_FIELDS]; /* the value in the header */
     int escaped; /* the text field, as a text of JSON */
 } rmq_request_header;
 
@@ -51,19 +51,19 @@ static inline int rmq_slice_is(rmq_slice text, const char *expected, size_t len)
     return text.len == len && memcmp(text.p, expected, len) == 0;
 }
 
-/* Measure the frame at `at`; `out` is set where it came whole. */
+/* Measure the frame at `at`; `out` is set if the frame is complete. */
 int rmq_request_measure(const uint8_t *bytes, size_t at, size_t n, rmq_request_frame *out);
 
-/* Read the header of a frame. 1: it is of this kind, and plain. 0: it is left to Python. */
+/* Read the header of a frame. 1: the request is of this kind, and plain. 0: the request is left to Python. */
 int rmq_request_read(const rmq_request_frame *frame, const rmq_request_kind *kind, rmq_request_header *out);
 int rmq_request_read_json(const uint8_t *bytes, size_t n, const rmq_request_kind *kind, rmq_request_header *out);
 int rmq_request_read_binary(const uint8_t *bytes, size_t n, const rmq_request_kind *kind, rmq_request_header *out);
 
-/* Writes what a text of JSON stands for; out has room for text.len bytes. Answers how many there are, -1 for an escape that is
- * none, or that is half of a surrogate pair. */
+/* Decodes a JSON text; out has room for text.len bytes. Returns the number of bytes, -1 for an escape that is
+ * invalid, or that is half of a surrogate pair. */
 int64_t rmq_request_unescape(rmq_slice text, uint8_t *out);
 
-/* A number in decimal digits; 0 when the text is none, or not in the range. */
+/* Reads a number in decimal digits; 0 if the text is not a number, or out of range. */
 int rmq_request_int32(rmq_slice text, int32_t *out);
 int rmq_request_int64(rmq_slice text, int64_t *out);
 

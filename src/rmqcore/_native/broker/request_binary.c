@@ -4,7 +4,7 @@
 /* code, language, version, opaque, flag; then the remark's length. */
 enum { OPAQUE_POS = 5, FLAG_POS = 9, REMARK_POS = 13, LEAST = REMARK_POS + 4 + 4 };
 
-/* A text behind its length, which has so many bytes. Moves *at behind it. */
+/* Reads a text behind its length, a field of `width` bytes. Moves *at behind the text. */
 static inline int read_text(const uint8_t **at, const uint8_t *end, int width, rmq_slice *out) {
     if (end - *at < width) return 0;
     const int32_t len = width == 2 ? rmq_load_i16(*at) : rmq_load_i32(*at);

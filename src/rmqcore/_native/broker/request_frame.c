@@ -33,7 +33,7 @@ int rmq_request_int64(rmq_slice text, int64_t *out) {
     const int negative = p < end && *p == '-';
     int64_t value = 0;
     p += negative;
-    if (p == end || end - p > 18) return 0; /* 18 digits fit whatever they are */
+    if (p == end || end - p > 18) return 0; /* any 18 digits fit */
     do {
         const uint32_t digit = (uint32_t)*p - '0';
         if (digit > 9) return 0;

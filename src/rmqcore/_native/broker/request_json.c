@@ -14,16 +14,16 @@ typedef struct reader {
     const uint8_t *p, *end;
 } reader;
 
-/* The first byte in memory is the lowest, whatever the host. */
+/* The first byte in memory is the lowest, on any host. */
 static inline uint64_t load_word(const uint8_t *p) { return __builtin_bswap64((uint64_t)rmq_load_i64(p)); }
 
-/* In the lowest of the top bits that it answers: where a word has a byte like this. (Higher ones may be false.) */
+/* The lowest top bit set in the result is that of the first byte equal to this one. (Higher bits may be wrong.) */
 static inline uint64_t where(uint64_t word, uint8_t byte) {
     const uint64_t x = word ^ (EACH * byte);
     return (x - EACH) & ~x & TOP;
 }
 
-/* The first quote, backslash or control character; `end` where there is none. */
+/* Returns the first quote, backslash or control character; `end` if the text has none. */
 static inline const uint8_t *plain_end(const uint8_t *p, const uint8_t *end) {
 #if defined(__SSE2__)
     const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), control = _mm_set1_epi8(0x1F);
@@ -57,7 +57,7 @@ static inline int skip_mark(reader *r, uint8_t mark) {
     return 1;
 }
 
-/* A text; the slice is what lies between its quotes. 0 also where a backslash is in it, unless `escaped` is there to be set. */
+/* Reads a text; the slice lies between its quotes. 0 also for a text with a backslash, unless `escaped` is given. */
 static inline int read_text(reader *r, rmq_slice *out, int *escaped) {
     if (!skip_mark(r, '"')) return 0;
     const uint8_t *begin = r->p, *p = begin;
@@ -67,7 +67,7 @@ static inline int read_text(reader *r, rmq_slice *out, int *escaped) {
         if (*p == '"') break;
         if (escaped == NULL || r->end - p < 2) return 0;
         *escaped = 1;
-        p += 2; /* what the escape is shows when the text is read */
+        p += 2; /* the escape is checked when the text is decoded */
     }
     out->p = begin;
     out->len = (uint32_t)(p - begin);
@@ -81,12 +81,12 @@ static int read_number(reader *r, int32_t *out) {
     if (p < r->end && *p == '-') p++;
     const uint8_t *digits = p;
     while (p < r->end && *p >= '0' && *p <= '9') p++;
-    if (p - digits > 1 && *digits == '0') return 0; /* no JSON */
+    if (p - digits > 1 && *digits == '0') return 0; /* not JSON */
     r->p = p;
     return rmq_request_int32((rmq_slice){begin, (uint32_t)(p - begin)}, out);
 }
 
-/* A text that is of no interest, or a null. */
+/* Skips an unused text, or a null. */
 static int skip_text_or_null(reader *r) {
     rmq_slice text;
     skip_blanks(r);
@@ -97,7 +97,7 @@ static int skip_text_or_null(reader *r) {
     return read_text(r, &text, NULL);
 }
 
-/* After a member: 1 when another one follows, 0 when the object ends here, -1 when neither is so. */
+/* After a member: 1 if another one follows, 0 if the object ends here, else -1. */
 static inline int goes_on(reader *r) {
     skip_blanks(r);
     if (r->p == r->end) return -1;
@@ -105,17 +105,17 @@ static inline int goes_on(reader *r) {
     return mark == ',' ? 1 : mark == '}' ? 0 : -1;
 }
 
-/* A name of one letter up to its value's quote, as every client writes it: the letter, with the reader at the quote; else -1. */
+/* Reads a one-letter name up to its value's quote, as every client writes it. Returns the letter, else -1. */
 static inline int read_letter(reader *r) {
     static const uint8_t mask[8] = {0xFF, 0, 0xFF, 0xFF, 0xFF}, shape[8] = {'"', 0, '"', ':', '"'};
     if (r->end - r->p < 8 || ((rmq_load_i64(r->p) ^ rmq_load_i64(shape)) & rmq_load_i64(mask)) != 0) return -1;
     const int letter = r->p[1];
-    if (letter < 'a' || letter > 'z') return -1; /* a backslash, say */
+    if (letter < 'a' || letter > 'z') return -1; /* a backslash, for example */
     r->p += 4;
     return letter;
 }
 
-/* `letters`, as in the kind, is known where the compiler sees this: asked for at each of a send's fields it took 3 % of the whole. */
+/* `letters`, as in the kind, is a constant for the compiler: a test at each field of a send took 3 % of the whole. */
 static inline __attribute__((always_inline)) int read_field_name(reader *r, const rmq_request_kind *kind, int letters) {
     rmq_slice name;
     int letter = letters ? read_letter(r) : -1;
@@ -222,7 +222,7 @@ static int hex_value(uint8_t c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The unit of \uXXXX, of which the backslash lies at p; -1 where it is none. */
+/* Returns the unit of \uXXXX, whose backslash is at p; -1 if the escape is invalid. */
 static int32_t unit_at(const uint8_t *p, const uint8_t *end) {
     int32_t unit = 0;
     if (end - p < 6 || p[0] != '\\' || p[1] != 'u') return -1;
@@ -254,7 +254,7 @@ static uint8_t *put_utf8(uint8_t *out, uint32_t cp) {
     return out;
 }
 
-/* Reads one escape at *at and moves behind it; NULL where it is none. */
+/* Reads one escape at *at and moves behind it; NULL if the escape is invalid. */
 static uint8_t *put_escape(const uint8_t **at, const uint8_t *end, uint8_t *out) {
     const uint8_t *p = *at;
     static const char letters[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
@@ -286,7 +286,7 @@ int64_t rmq_request_unescape(rmq_slice text, uint8_t *out) {
             out = put_escape(&p, end, out);
             if (out == NULL) return -1;
         } else if (end - p >= 8) {
-            /* What is copied behind a backslash is written over; there is room for it, since 8 bytes are left of the text. */
+            /* Bytes copied behind a backslash are overwritten later; out has room: 8 bytes of the text are left. */
             const uint64_t word = load_word(p), found = where(word, '\\');
             const int plain = found ? __builtin_ctzll(found) >> 3 : 8;
             memcpy(out, p, 8);

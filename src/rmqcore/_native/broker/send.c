@@ -7,7 +7,7 @@
 enum {
     PLAIN_SYS_FLAGS = RMQ_SYS_COMPRESSED | RMQ_SYS_COMPRESSION_TYPE_MASK,
     MAX_UNIQ_KEY_LEN = 255,
-    NUMBERS_ROOM = 64, /* of an answer: queue id, queue offset, opaque, the frame's words */
+    NUMBERS_ROOM = 64, /* of a response: queue id, queue offset, opaque, the frame's words */
 };
 
 int rmq_send_init(rmq_send *s) {
@@ -57,7 +57,7 @@ typedef struct request {
     size_t body_len;
 } request;
 
-/* A number that must be one where it is there. */
+/* An optional field whose text must be a number. */
 static int is_number_if_any(const rmq_request_header *header, int field, int32_t *out) {
     *out = 0;
     return !rmq_request_has(header, field) || rmq_request_int32(header->fields[field], out);
@@ -102,7 +102,7 @@ static void fill(const rmq_send *s, const request *r, rmq_put *put, rmq_slice pr
     put->born_now = 0;
 }
 
-/* The text of the properties, with `room` bytes to spare behind it in the scratch; p NULL: they have no room, or are no text. */
+/* The properties, with `room` bytes to spare behind them in the scratch; p NULL: no room, or not a JSON text. */
 static rmq_slice read_properties(rmq_send *s, const rmq_request_header *header, size_t room) {
     rmq_slice text = {s->scratch + s->scratch_used, 0};
     if (!rmq_request_has(header, RMQ_SEND_PROPERTIES)) return text;
@@ -122,7 +122,7 @@ static rmq_slice read_properties(rmq_send *s, const rmq_request_header *header, 
     return text;
 }
 
-/* A unique key goes into the answer as it is: it must be nothing that JSON would escape. */
+/* A unique key is copied into the response: it must not contain a character that JSON escapes. */
 static int is_plain_id(rmq_slice id) {
     if (id.len > MAX_UNIQ_KEY_LEN) return 0;
     for (uint32_t i = 0; i < id.len; i++) {
@@ -141,7 +141,7 @@ static int add_frame(rmq_send *s, const request *r, rmq_slice uniq_key, size_t e
     return frame->oneway ? 0 : make_room(s, &s->answers[kind], ids, uniq_key.len);
 }
 
-/* 1: prepared. 0: not plain. -1: no memory. */
+/* 1: prepared. 0: not plain. -1: out of memory. */
 static int prepare_single(rmq_send *s, const rmq_log *log, const request *r, size_t end) {
     rmq_put *put = &s->puts[s->count];
     rmq_plain_props plain;
@@ -166,7 +166,7 @@ static int prepare_single(rmq_send *s, const rmq_log *log, const request *r, siz
     return 1;
 }
 
-/* The message at `pos` of a batch's image. Moves *pos behind it. */
+/* Reads the message at *pos of a batch's image. Moves *pos behind it. */
 static int prepare_of_batch(rmq_send *s, const rmq_log *log, const request *r, size_t *pos) {
     rmq_put *put = &s->puts[s->count];
     rmq_plain_props plain;
@@ -205,7 +205,7 @@ static int prepare_batch(rmq_send *s, const rmq_log *log, const request *r, size
     const int has_id = plain.uniq_key.p != NULL;
     if ((has_id && !is_plain_id(plain.uniq_key)) || (s->waits && !plain.waits)) return 0;
     s->scratch_used += props.len;
-    int64_t image = 0; /* as it is bounded where messages come one by one: each with a last separator */
+    int64_t image = 0; /* bounded as for single messages: each with a last separator */
     for (size_t pos = 0; pos < r->body_len;) {
         if (!prepare_of_batch(s, log, r, &pos)) return 0;
         const rmq_message *msg = &s->puts[s->count - 1].msg;
@@ -244,7 +244,7 @@ int rmq_send_take(rmq_send *s, const rmq_log *log, const uint8_t *bytes, size_t 
         if (added < 0) return -1;
         if (added == 0) {
             if (r.is_batch) begin_group(s);
-            /* With a scratch of its own it may be plain after all. */
+            /* With an empty scratch the send may be plain after all. */
             return s->scratch_used > 0 ? RMQ_SEND_AGAIN : RMQ_SEND_PYTHON;
         }
         at = frame.end;

@@ -48,7 +48,7 @@ static uint8_t *put_hole(uint8_t *out, int hole, const rmq_send_frame *frame, co
     }
 }
 
-/* There is room: rmq_send_take has seen to it. */
+/* The room suffices: rmq_send_take has reserved it. */
 static void put_answer(rmq_send *s, const rmq_send_answer *answer, const rmq_send_frame *frame, const rmq_put *puts,
                        size_t count) {
     uint8_t *begin = s->out + s->out_len, *out = begin + 8;

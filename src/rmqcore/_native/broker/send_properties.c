@@ -11,7 +11,7 @@ static int begins(rmq_slice name, const char *text, size_t len) {
     return name.len >= len && memcmp(name.p, text, len) == 0;
 }
 
-/* Those that a broker acts upon, adds or takes away, and families of which it acts upon some. */
+/* Properties that a broker acts upon, adds or removes, and prefixes of names with such members. */
 static int is_plain_name(rmq_slice name) {
     switch (name.p[0]) {
         case 'C':
@@ -56,7 +56,7 @@ int rmq_props_plain(const uint8_t *props, size_t len, rmq_plain_props *out) {
         if (is(prop.name, "UNIQ_KEY", 8)) out->uniq_key = prop.value;
         if (is(prop.name, "WAIT", 4)) out->waits = is(prop.value, "true", 4);
     }
-    /* What is no pair was passed over: then the bytes do not add up. */
+    /* The iterator skips bytes that do not form a pair: then the lengths do not add up. */
     const int ends_open = len > 0 && props[len - 1] != RMQ_PROPERTY_SEPARATOR;
     return bytes == len + (size_t)ends_open && rmq_utf8_valid(props, len);
 }

@@ -1,4 +1,4 @@
-/* Which properties are stored as they came: none of them leads a message elsewhere, is one that the broker adds, or stands there
+/* The properties that are stored as received: none of them redirects the message or is added by the broker, and none occurs
  * twice.
  */
 #ifndef RMQ_SEND_PROPERTIES_H
@@ -7,11 +7,11 @@
 #include "format/properties.h"
 
 typedef struct rmq_plain_props {
-    rmq_slice uniq_key; /* p NULL: there is none */
-    int waits; /* nothing says that nobody waits for the disk */
+    rmq_slice uniq_key; /* p NULL: missing */
+    int waits; /* no property says that the producer does not wait for the disk */
 } rmq_plain_props;
 
-/* 1: the properties are plain, of well-formed UTF-8, and nothing but pairs; the last 0x02 may be missing. 0: Python looks at them. */
+/* 1: the properties are plain, well-formed UTF-8, and only pairs; the last 0x02 may be missing. 0: left to Python. */
 int rmq_props_plain(const uint8_t *props, size_t len, rmq_plain_props *out);
 
 #endif

@@ -43,7 +43,7 @@ rmq_send_topic *rmq_send_topics_find(rmq_send_topics *topics, const uint8_t *nam
     return topic;
 }
 
-/* Twice as many buckets; without memory the table stays as it is, which is only slower. */
+/* Doubles the buckets; without memory the table stays unchanged, which is only slower. */
 static void grow(rmq_send_topics *topics) {
     if (topics->mask >= 1U << 24) return;
     const uint32_t mask = topics->mask * 2 + 1;

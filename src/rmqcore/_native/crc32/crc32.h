@@ -2,7 +2,7 @@
  *
  * One kernel is chosen at start for the CPU at hand; all kernels return identical results for every
  * length and alignment and read only [buf, buf + len). RocketMQ masks the value with RMQ_CRC_MASK:
- * that is the caller's to do.
+ * the caller does that.
  */
 #ifndef RMQ_CRC32_H
 #define RMQ_CRC32_H
@@ -30,7 +30,7 @@ int rmq_crc32_select(const char *name);
 /* Name of the kernel in use. */
 const char *rmq_crc32_name(void);
 
-/* A kernel by name without choosing it, NULL when it cannot run here (for tests and benches). */
+/* A kernel by name without choosing it, NULL if it cannot run here (for tests and benches). */
 rmq_crc32_fn rmq_crc32_kernel(const char *name);
 
 #endif

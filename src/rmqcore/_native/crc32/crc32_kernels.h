@@ -1,4 +1,4 @@
-/* What the CRC-32 source files know of one another; everybody else includes crc32.h. */
+/* Declarations shared by the CRC-32 source files; all other files include crc32.h. */
 #ifndef RMQ_CRC32_KERNELS_H
 #define RMQ_CRC32_KERNELS_H
 
@@ -11,7 +11,7 @@
 #define RMQ_CRC_ARM 1
 #endif
 
-/* Portable: 16 tables, 16 bytes a step. */
+/* Portable: 16 tables, 16 bytes per step. */
 uint32_t rmq_crc32_slicing(const uint8_t *buf, size_t len);
 
 #ifdef RMQ_CRC_X86

@@ -78,8 +78,8 @@ RMQ_TARGET_512 static inline __m512i load_block(uintptr_t end, int64_t len, int 
     return _mm512_maskz_loadu_epi8(lanes, (const void *)(end - (uintptr_t)after));
 }
 
-/* The same instructions for every length: with body lengths that vary, a loop over blocks costs a misprediction a call,
- * which is more than the blocks do. */
+/* The same instructions for every length: with varying body lengths a loop over blocks costs a misprediction per call,
+ * which is more than the blocks cost. */
 RMQ_TARGET_512 static inline uint32_t crc_short(const uint8_t *buf, size_t len) {
     const uintptr_t end = (uintptr_t)buf + len;
     __m512i sum = _mm512_setzero_si512();

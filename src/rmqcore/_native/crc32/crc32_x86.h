@@ -1,7 +1,7 @@
 /* What the two x86 kernels of CRC-32 share: constants and the last step of carry-less multiplication (Gopal et al.,
  * "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ").
  *
- * Zero bytes in front of a message do not change its remainder. So the ragged bytes are taken first, padded in front
+ * Zero bytes in front of a message do not change its remainder. So the ragged bytes are processed first, padded in front
  * with zeros, and every later block is full: no tail loop.
  */
 #ifndef RMQ_CRC32_X86_H
@@ -16,7 +16,7 @@
 #define RMQ_TARGET_512 \
     __attribute__((target("sse4.1,avx,avx2,pclmul,bmi2,avx512f,avx512bw,avx512dq,avx512vl,vpclmulqdq")))
 
-/* Multipliers of a lane's lower and upper 64 bits, polynomials mod P in reversed bit order. */
+/* Multipliers of a lane's lower and upper 64 bits: polynomials mod P in reversed bit order. */
 typedef struct fold_constant {
     uint64_t low, high;
 } fold_constant;

@@ -17,8 +17,8 @@ static rmq_cq_rows queue_rows(const rmq_batch *batch) {
     return rows;
 }
 
-/* Puts the keys of all rows; 0 where the index needs more than this: then the rows are put again in the ordinary way, which finds
- * out which keys are there. */
+/* Puts the keys of all rows; 0 if the index needs more than this: then the rows are put again in the ordinary way, which
+ * finds out which keys the index has already. */
 static int put_keys(const rmq_session *s, const rmq_batch *batch) {
     const rmq_column *c = batch->columns;
     const rmq_index_rows rows = {
@@ -34,7 +34,7 @@ static int put_keys(const rmq_session *s, const rmq_batch *batch) {
     return code == RMQ_PUT_DONE && __atomic_load_n(s->all_lost, __ATOMIC_ACQUIRE) == 0;
 }
 
-/* Whether a listener wants to know of one of the rows. */
+/* Whether one of the rows has a topic with a listener. */
 static int is_heard(const rmq_session *s, const rmq_cq_rows *rows) {
     for (int32_t i = 0; i < s->heard_count; i++)
         for (int64_t row = 0; row < rows->count; row++)
@@ -42,7 +42,7 @@ static int is_heard(const rmq_session *s, const rmq_cq_rows *rows) {
     return 0;
 }
 
-/* Gives queues and index the rows of a batch, whose last record ends at `end`. GO_ON, or why the session ends. */
+/* Puts the rows of a batch, whose last record ends at `end`, into queues and index. GO_ON, or why the session ends. */
 static int put(const rmq_session *s, const rmq_batch *batch, int64_t end) {
     rmq_dispatched *done = s->done;
     const int64_t last = batch->rows - 1;
@@ -63,7 +63,7 @@ static int put(const rmq_session *s, const rmq_batch *batch, int64_t end) {
     return GO_ON;
 }
 
-/* Dispatches a batch of the records below `end`. GO_ON, or why the session ends; *whole: there was no more below `end`. */
+/* Dispatches a batch of the records below `end`. GO_ON, or why the session ends; *whole: it reached `end`. */
 static int dispatch(rmq_session *s, int64_t end, int *whole) {
     rmq_window window = s->file;
     const int64_t at = s->done->cq_from;
@@ -78,7 +78,7 @@ static int dispatch(rmq_session *s, int64_t end, int *whole) {
     const int lost = __atomic_load_n(s->all_lost, __ATOMIC_ACQUIRE) != 0; /* zeros may have been read */
     if (lost || stop == RMQ_S_MEMORY) {
         code = RMQ_SESSION_LEFT;
-    } else if (batch->rows > 0) { /* those before a place where the scan stopped are sound */
+    } else if (batch->rows > 0) { /* rows before the place where the scan stopped are sound */
         const int found = put(s, batch, window.phy_offset + (int64_t)pos);
         if (found != GO_ON) code = found;
         s->batches++;
@@ -108,7 +108,7 @@ int rmq_session_run(rmq_session *s) {
         if (s->log == NULL) continue;
         if (rmq_ring_rung(s->ring)) return RMQ_SESSION_RUNG;
         if (now - began >= s->most_us) return RMQ_SESSION_TIME;
-        /* Batches of a millisecond's records cost less than single ones, and their writer is not asked for its cache line. */
+        /* Batches of a millisecond's records cost less than single ones, and their writer keeps its cache line. */
         if (whole) rmq_ring_nap(s->ring, s->nap_us);
         now = rmq_now_us();
     }

@@ -23,8 +23,9 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* In memory blocks are pages, which are cleared while the file is locked: a put that needed some of its own waited up to 16 ms for
- * 64 MiB of them, and without a pause up to 8 ms still: whoever waits for the lock has to wake up first. */
+/* On a memory filesystem blocks are pages, which are cleared while the file is locked: a put that needed pages of its
+ * own waited up to 16 ms for 64 MiB of them, and still up to 8 ms without this pause: a thread that waits for the lock
+ * has to wake up first. */
 enum { MEMORY_STEP = 1 << 20, MEMORY_PAUSE_US = 20 };
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }

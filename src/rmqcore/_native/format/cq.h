@@ -12,8 +12,8 @@ typedef struct rmq_cq_entry {
 } rmq_cq_entry;
 
 /* Whether a record of this SYSFLAG has entries in queues and a queue offset of its own: a record of no transaction, or of a
- * committed transaction (COMMIT); PREPARED and ROLLBACK share the bit that is tested. INNER_BATCH makes no difference, as in
- * Java: the topic says in which kind of queue its records go (CommitLogDispatcherBuildConsumeQueue#dispatch). */
+ * committed transaction (COMMIT); PREPARED and ROLLBACK share the tested bit. INNER_BATCH makes no difference, as in Java:
+ * the topic decides on the kind of queue (CommitLogDispatcherBuildConsumeQueue#dispatch). */
 static inline int rmq_has_queue_entry(int32_t sys_flag) { return (sys_flag & RMQ_SYS_TRANSACTION_PREPARED) == 0; }
 
 /* p must be readable for RMQ_CQ_STORE_UNIT_SIZE bytes. */
@@ -29,10 +29,10 @@ static inline void rmq_cq_store(uint8_t *p, rmq_cq_entry e) {
     rmq_store_i64(p + RMQ_CQ_TAGSCODE, e.tags_code);
 }
 
-/* ConsumeQueue#recover: what counts as an entry, fillers included. */
+/* ConsumeQueue#recover: whether this is an entry; fillers are. */
 static inline int rmq_cq_is_valid(rmq_cq_entry e) { return e.phy_offset >= 0 && e.msg_size > 0; }
 
-/* The entry that takes the room before a queue's first message; it points at nothing. */
+/* The entry that fills the room before a queue's first message; it has no record. */
 #define RMQ_CQ_FILLER ((rmq_cq_entry){0, RMQ_CQ_FILLER_SIZE, 0})
 
 static inline int rmq_cq_is_filler(rmq_cq_entry e) {

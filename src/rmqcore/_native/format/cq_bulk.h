@@ -14,8 +14,8 @@ size_t rmq_cq_valid_prefix(const uint8_t *buf, size_t len);
  * (ConsumeQueue#truncateDirtyLogicFiles). */
 size_t rmq_cq_prefix_below(const uint8_t *buf, size_t len, int64_t phy_offset);
 
-/* Entries before the first that is no message of the log, which ends at log_end, or that does not lie behind the one before it.
- * *last_end: the end of the message before the first entry, then that of the last that counts. */
+/* Entries before the first without a message in the log, which ends at log_end, or not behind the entry before it.
+ * *last_end: in: the end of the message before the first entry; out: the end of the last counted message. */
 size_t rmq_cq_rising_prefix(const uint8_t *buf, size_t len, int64_t log_end, int64_t *last_end);
 
 /* Columns of equal length, in the host's byte order. */

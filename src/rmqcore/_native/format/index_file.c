@@ -95,10 +95,10 @@ int64_t rmq_index_check_entries(rmq_index_check *check, const uint8_t *buf, size
         if (e.phy_offset < check->last_phy_offset) {
             note(&f, index, RMQ_IDX_FIELD_PHYOFFSET, check->last_phy_offset, e.phy_offset);
         }
-        /* Also when it went down: one wild offset must not put all that follow in the wrong. */
+        /* Also after a decrease: one wrong offset must not make all later entries findings. */
         check->last_phy_offset = e.phy_offset;
         if (e.key_hash < 0) {
-            /* It belongs to no slot, so it has no chain to compare with. */
+            /* The entry belongs to no slot, so there is no chain to compare it with. */
             note(&f, index, RMQ_IDX_FIELD_KEYHASH, 0, e.key_hash);
             continue;
         }

@@ -1,8 +1,8 @@
 /* IndexFile: 40-byte header, a table of 4-byte hash slots, 20-byte entries.
  *
  * Entry 0 is never used: index 0 ends a chain. A slot holds the newest entry of its chain, each entry the one
- * before it, so in a sound file a chain runs to ever smaller indexes. Walks use that: a step that does not go
- * down ends the chain, so no damage makes one loop.
+ * before it, so in a sound file the indexes along a chain descend. Walks use that: a step that does not descend
+ * ends the chain, so damage cannot make a walk loop.
  */
 #ifndef RMQ_INDEX_FILE_H
 #define RMQ_INDEX_FILE_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 enum {
-    RMQ_IDX_E_SHORT = -1, /* fewer bytes than asked for */
+    RMQ_IDX_E_SHORT = -1, /* fewer bytes than required */
     RMQ_IDX_E_SLOTS = -2, /* no slots, or a slot array of another length */
 };
 
@@ -55,24 +55,24 @@ int32_t rmq_index_hash(const uint8_t *topic, size_t topic_len, const uint8_t *ke
 
 /* How a walk stopped. */
 enum {
-    RMQ_WALK_END = 0,    /* the chain ended, or went below begin_ms */
-    RMQ_WALK_WINDOW = 1, /* entry next_index lies outside the window: read it and walk on */
-    RMQ_WALK_FULL = 2,   /* `out` is full: walk on with more room */
-    RMQ_WALK_BROKEN = 3, /* entry broken_index has a PREVINDEX that does not go down; the chain ends there */
-    RMQ_WALK_STEPS = 4,  /* looked at as many entries as `steps` allowed */
+    RMQ_WALK_END = 0,    /* the chain ended, or passed below begin_ms */
+    RMQ_WALK_WINDOW = 1, /* entry next_index lies outside the window: read it and continue */
+    RMQ_WALK_FULL = 2,   /* `out` is full: continue with more room */
+    RMQ_WALK_BROKEN = 3, /* the PREVINDEX of entry broken_index does not descend; the chain ends there */
+    RMQ_WALK_STEPS = 4,  /* visited the number of entries that `steps` allowed */
 };
 
 typedef struct rmq_index_walk {
     int64_t begin_timestamp; /* of the file's header */
     int64_t begin_ms, end_ms; /* hits lie between them, both included */
     int32_t key_hash;
-    int32_t next_index;   /* in: the slot's value; out: where to go on */
+    int32_t next_index;   /* in: the slot's value; out: where to continue */
     int32_t index_count;  /* of the file's header: entries 1 .. index_count - 1 are in use */
     int32_t broken_index; /* set with RMQ_WALK_BROKEN */
-    int64_t steps;        /* entries that may still be looked at; counted down */
+    int64_t steps;        /* entries that may still be visited; counted down */
 } rmq_index_walk;
 
-/* Whether a file with these times can hold what a query for begin_ms to end_ms wants (IndexFile#isTimeMatched). */
+/* Whether a file with these times can hold hits of a query for begin_ms to end_ms (IndexFile#isTimeMatched). */
 static inline int rmq_index_time_matched(int64_t begin_timestamp, int64_t end_timestamp, int64_t begin_ms,
                                          int64_t end_ms) {
     return (begin_ms < begin_timestamp && end_ms > end_timestamp) ||
@@ -102,7 +102,7 @@ typedef struct rmq_index_finding {
     int32_t field;
 } rmq_index_finding;
 
-/* The caller owns `heads`, one int32 a slot, zeroed before the first call: the newest entry of each chain so far. */
+/* The caller owns `heads`, one int32 per slot, zeroed before the first call: the newest entry of each chain so far. */
 typedef struct rmq_index_check {
     int32_t *heads;
     size_t slots;
@@ -111,14 +111,14 @@ typedef struct rmq_index_check {
     int64_t used_slots;      /* to compare with HASHSLOTCOUNT at the end; starts at 0 */
 } rmq_index_check;
 
-/* Checks the whole entries of the next chunk [buf, buf + len): hash and time not negative, offsets that never go
- * down, PREVINDEX the newest entry of the same slot. Answers the number of findings, of which the first `room` are in
+/* Checks the whole entries of the next chunk [buf, buf + len): hash and time not negative, offsets that never
+ * decrease, PREVINDEX the newest entry of the same slot. Returns the number of findings, the first `room` of them in
  * out, or RMQ_IDX_E_SLOTS. */
 int64_t rmq_index_check_entries(rmq_index_check *check, const uint8_t *buf, size_t len, rmq_index_finding *out,
                                 size_t room);
 
-/* Compares slots first_slot, first_slot + 1, ... in [buf, buf + len) with the heads. Answers as above; RMQ_IDX_E_SLOTS
- * when they go past the last slot. */
+/* Compares slots first_slot, first_slot + 1, ... in [buf, buf + len) with the heads. Returns as above; RMQ_IDX_E_SLOTS
+ * if they exceed the last slot. */
 int64_t rmq_index_check_slots(const rmq_index_check *check, const uint8_t *buf, size_t len, size_t first_slot,
                               rmq_index_finding *out, size_t room);
 

@@ -1,4 +1,4 @@
-/* Java's String.hashCode: eight ASCII bytes a step, anything else one code point at a time. */
+/* Java's String.hashCode: eight ASCII bytes per step, anything else one code point at a time. */
 #include "format/jhash.h"
 
 #include <string.h>

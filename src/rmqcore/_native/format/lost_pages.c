@@ -14,7 +14,7 @@
 /* Never freed: a handler may be walking over the list. Those that are not `used` serve again. */
 struct rmq_watched {
     int used;
-    uint8_t *base; /* NULL: not yet, or not any more */
+    uint8_t *base; /* NULL: not yet, or no longer */
     size_t size;
     int protection;
     int64_t lost;
@@ -37,14 +37,14 @@ static rmq_watched *watched_at(const uint8_t *address) {
     return NULL;
 }
 
-/* As if this handler were not there. */
+/* Acts as if this handler did not exist. */
 static void pass_on(int number, siginfo_t *info, void *context) {
     if (before.sa_flags & SA_SIGINFO) {
         before.sa_sigaction(number, info, context);
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(number);
     } else if (before.sa_handler == SIG_DFL || info->si_code > 0) {
-        /* The access is repeated, or the signal comes once more, with nobody to handle it. */
+        /* The access is repeated, or the signal is raised once more, without a handler. */
         struct sigaction none;
         memset(&none, 0, sizeof none);
         none.sa_handler = SIG_DFL;
@@ -53,7 +53,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
     }
 }
 
-/* Nothing here takes a lock or allocates: the thread may be anywhere. */
+/* Nothing here locks or allocates: the thread may be at any instruction. */
 static void on_bus_error(int number, siginfo_t *info, void *context) {
     const int error = errno;
     uint8_t *address = info->si_addr;

@@ -1,9 +1,9 @@
-/* Pages of mapped files that are gone: another program cut the file, or the disk does not give them. The access that meets one
- * raises SIGBUS, which ends a process. Here it gets a page of zeros instead, for this process alone, and is counted: whoever
- * reads or writes a watched mapping asks afterwards.
+/* Lost pages of mapped files: another program cut the file, or the disk cannot read them. An access to a lost page raises
+ * SIGBUS, which ends a process. Here the page becomes zeros instead, for this process alone, and is counted: a reader or
+ * writer of a watched mapping looks at the count afterwards.
  *
- * All signals of other origin go to the handler that was there before, or do what they do without one. The handler is set once,
- * with the first mapping; a program that sets its own later has its own.
+ * All signals of other origin are passed to the earlier handler, or have their default effect. The handler is set once, with
+ * the first mapping; a program that later sets its own replaces it.
  */
 #ifndef RMQ_LOST_PAGES_H
 #define RMQ_LOST_PAGES_H
@@ -20,7 +20,7 @@ void rmq_unwatch(rmq_watched *watched);
 /* Pages of this mapping that are zeros instead of what the file held. */
 int64_t rmq_lost_pages(const rmq_watched *watched);
 
-/* Where the number of lost pages of all watched mappings is kept, for a look that costs nothing. Whoever asks still watches what it read. */
+/* Address of the number of lost pages of all watched mappings, for a cheap look. The caller still watches what it read. */
 const int64_t *rmq_all_lost_pages(void);
 
 #endif

@@ -36,14 +36,14 @@ typedef struct rmq_batch_message {
     uint32_t body_len, props_len;
 } rmq_batch_message;
 
-/* Where the field lies behind the message's first byte, what it holds, and the most that it may hold (RMQ_B_E_SHORT,
- * RMQ_B_E_LENGTHS: what it has to). */
+/* Place of the field behind the message's first byte, its value, and the greatest allowed value (RMQ_B_E_SHORT,
+ * RMQ_B_E_LENGTHS: the required value). */
 typedef struct rmq_batch_fault {
     int64_t pos, found, expected;
 } rmq_batch_fault;
 
-/* Reads the message at buf[0..left). Answers its bytes, at least RMQ_BATCH_MIN_SIZE, or a code with *fault. `check_size`: TOTALSIZE
- * must be what the other lengths add up to; Java's readers skip it. */
+/* Reads the message at buf[0..left). Returns its bytes, at least RMQ_BATCH_MIN_SIZE, or a code with *fault. `check_size`:
+ * TOTALSIZE must be the sum by the other lengths; Java's readers skip it. */
 int64_t rmq_message_batch_next(const uint8_t *buf, size_t left, int check_size, rmq_batch_message *out,
                                rmq_batch_fault *fault);
 

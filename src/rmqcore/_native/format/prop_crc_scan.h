@@ -10,8 +10,8 @@ typedef struct rmq_prop_crc_failure {
 } rmq_prop_crc_failure;
 
 /* Checks the records of [buf, buf + len), which follow each other without a gap, whose properties end in a __CRC32# area; with `required`
- * a record without one fails (found -1, expected 0). Answers how many fail, of which the first `room` are in out, and in
- * *checked how many have the area. Ends early at bytes that are no record. */
+ * a record without one fails (found -1, expected 0). Returns the number of failures, the first `room` of them in out, and in
+ * *checked the number of records with the area. Ends early at bytes that are not a record. */
 int64_t rmq_prop_crc_scan(const uint8_t *buf, size_t len, int required, rmq_prop_crc_failure *out, size_t room,
                           int64_t *checked);
 

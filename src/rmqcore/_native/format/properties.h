@@ -33,14 +33,14 @@ typedef struct rmq_props_masks {
 typedef struct rmq_props_iter {
     const uint8_t *begin, *end; /* the string */
     const uint8_t *before;      /* first byte known to be readable, <= begin */
-    const uint8_t *block;       /* what the masks are of */
+    const uint8_t *block;       /* the bytes of the masks */
     const uint8_t *name;        /* start of the open pair */
     const uint8_t *split;       /* its first 0x01, or NULL */
     uint64_t ones, twos;        /* separators of the block not yet visited */
 } rmq_props_iter;
 
-/* The steps are inline, by force: a record has two to eight pairs of a few bytes, calls cost as much as the work, and a single
- * call that is left puts the whole iterator into memory. */
+/* The steps are inline, by force: a record has two to eight pairs of a few bytes, calls cost as much as the work, and a
+ * single remaining call keeps the whole iterator in memory. */
 #define RMQ_PROPS_INLINE static inline __attribute__((always_inline))
 
 #if defined(__SSE2__)
@@ -74,7 +74,7 @@ static inline uint64_t rmq_equal_bits(uint64_t word, uint64_t pattern) {
 RMQ_PROPS_INLINE rmq_props_masks rmq_props_masks64(const uint8_t *p, int whole) {
     rmq_props_masks m = {0, 0};
     for (int i = whole ? 0 : 4; i < 8; i++) {
-        /* A big-endian load turned round: byte 0 in memory is the lowest, whatever the host. */
+        /* A big-endian load, reversed: byte 0 in memory is the lowest, on any host. */
         const uint64_t word = __builtin_bswap64((uint64_t)rmq_load_i64(p + 8 * i));
         m.ones |= rmq_equal_bits(word, UINT64_C(0x0101010101010101)) << (8 * i);
         m.twos |= rmq_equal_bits(word, UINT64_C(0x0202020202020202)) << (8 * i);
@@ -127,7 +127,7 @@ RMQ_PROPS_INLINE int rmq_props_pair(const uint8_t *name, const uint8_t *split, c
 /* 1 and the next pair, or 0 at the end. */
 RMQ_PROPS_INLINE int rmq_props_next(rmq_props_iter *it, rmq_prop *out) {
     for (;;) {
-        /* By pairs, not by separators: whether the next one is a 0x01 or a 0x02 is a coin toss to the processor. */
+        /* By pairs, not by separators: the processor cannot predict whether the next one is a 0x01 or a 0x02. */
         while (it->twos) {
             const uint8_t *end = it->block + __builtin_ctzll(it->twos), *name = it->name, *split = it->split;
             const uint64_t below = it->twos ^ (it->twos - 1), ones = it->ones & below;
@@ -153,7 +153,7 @@ RMQ_PROPS_INLINE int rmq_props_next(rmq_props_iter *it, rmq_prop *out) {
     }
 }
 
-/* The properties the engine itself looks at, last duplicate each. */
+/* The properties that the engine itself uses, of duplicates the last. */
 typedef struct rmq_known_props {
     rmq_slice tags, keys, uniq_key, delay, inner_multi_dispatch, inner_multi_queue_offset;
 } rmq_known_props;

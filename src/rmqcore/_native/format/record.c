@@ -117,7 +117,7 @@ static uint8_t *put_bytes(uint8_t *out, const void *from, size_t len) {
     return out + len;
 }
 
-/* The same where most are short: 8 to 32 bytes without a call, as two halves that may overlap. */
+/* The same for mostly short texts: 8 to 32 bytes without a call, as two halves that may overlap. */
 static inline uint8_t *put_short(uint8_t *out, const uint8_t *from, size_t len) {
     uint8_t first[16], last[16];
     if (len >= 16 && len <= 32) {
@@ -187,7 +187,7 @@ void rmq_record_write(const rmq_message *msg, int64_t size, uint8_t *out) {
     rmq_store_i16(p, (int16_t)stored_props_len(msg));                                 /* 17 PROPERTIES */
     p = put_short(p + 2, msg->props, msg->props_len);
     if (separator_size(msg)) *p++ = RMQ_PROPERTY_SEPARATOR;
-    /* A reader of the mapping that sees a magic sees a whole record, but for the appended CRC, which covers the magic.
+    /* A reader of the mapping that sees a magic sees a whole record, except the appended CRC, which covers the magic.
      * (It orders nothing on disk.) */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     rmq_store_i32(out + RMQ_REC_MAGIC, v2 ? RMQ_MAGIC_V2 : RMQ_MAGIC_V1);

@@ -18,26 +18,26 @@ enum {
     RMQ_R_BLANK = 0,           /* BLANK: nothing more in this file. rmq_record.msg_size holds its size field */
     RMQ_E_SHORT = -1,          /* the record (or its header) goes past the bytes given; msg_size holds TOTALSIZE or 0 */
     RMQ_E_ZERO = -2,           /* TOTALSIZE and MAGIC are 0: nothing was written here */
-    RMQ_E_MAGIC = -3,          /* MAGIC is none of V1, V2, BLANK */
+    RMQ_E_MAGIC = -3,          /* MAGIC is not V1, V2 or BLANK */
     RMQ_E_TOTALSIZE = -4,      /* TOTALSIZE below the smallest record */
     RMQ_E_BODYLENGTH = -5,     /* negative, or past the record's end */
     RMQ_E_TOPICLENGTH = -6,    /* negative, or past the record's end */
     RMQ_E_PROPERTIESLENGTH = -7, /* negative, or past the record's end */
     RMQ_E_LENGTHS = -8,        /* the lengths do not add up to TOTALSIZE */
-    RMQ_E_PHYSICALOFFSET = -9, /* not where the record lies */
+    RMQ_E_PHYSICALOFFSET = -9, /* differs from the record's place */
     RMQ_E_BODYCRC = -10,       /* body bytes do not have BODYCRC */
     RMQ_E_PROPCRC = -11,       /* __CRC32# is missing or does not match */
     /* Only from a scan, which knows where the file ends (window.h). */
     RMQ_E_PAST_FILE = -12,     /* TOTALSIZE goes past the end of the file */
     RMQ_E_SHORT_FILE = -13,    /* fewer bytes left in the file than a header has */
-    RMQ_E_BLANKSIZE = -14,     /* a BLANK whose size is not what is left of the file */
+    RMQ_E_BLANKSIZE = -14,     /* a BLANK whose size differs from the rest of the file */
     /* Only in a DLedger log (scan/dledger.h). */
-    RMQ_E_DLEDGER_MAGIC = -15, /* the first int of an entry is none of 1, 2, -1 */
+    RMQ_E_DLEDGER_MAGIC = -15, /* the first int of an entry is not 1, 2 or -1 */
     RMQ_E_DLEDGER_SIZE = -16,  /* size is not 48 + bodyLen, or bodyLen is negative */
     RMQ_E_DLEDGER_PAST = -17,  /* size goes past the end of the file */
-    RMQ_E_DLEDGER_POS = -18,   /* pos is not where the entry lies */
+    RMQ_E_DLEDGER_POS = -18,   /* pos differs from the entry's place */
     RMQ_E_DLEDGER_BODY = -19,  /* bodyLen is not the TOTALSIZE of the record */
-    RMQ_E_DLEDGER_END = -21,   /* the mark of a file's end whose size is not what is left of the file */
+    RMQ_E_DLEDGER_END = -21,   /* a mark of a file's end whose size differs from the rest of the file */
 };
 // clang-format on
 
@@ -62,7 +62,7 @@ static inline int32_t rmq_record_refuse(rmq_record *out, int32_t code, int64_t f
     return code;
 }
 
-/* Positions that depend on the widths of the hosts, which SYSFLAG says. */
+/* Positions that depend on the widths of the hosts, by SYSFLAG. */
 static inline uint32_t rmq_rec_store_timestamp_pos(int32_t sys_flag) {
     return RMQ_REC_BORNHOST + (sys_flag & RMQ_SYS_BORNHOST_V6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE);
 }
@@ -77,8 +77,8 @@ static inline uint32_t rmq_rec_body_pos(int32_t sys_flag) {
 /* Checks structure only (no CRC, no PHYSICALOFFSET). Reads at most [buf, buf + left). */
 int32_t rmq_record_parse_any(const uint8_t *buf, size_t left, rmq_record *out);
 
-/* The same; a sound V1 record with two IPv4 hosts takes a third of the instructions, and nearly all records are one. Everything
- * else, and the reason of every refusal, is left to rmq_record_parse_any. */
+/* The same; a sound V1 record with two IPv4 hosts, as nearly all are, costs a third of the instructions. Other records, and
+ * the reason of every refusal, are left to rmq_record_parse_any. */
 static inline int32_t rmq_record_parse(const uint8_t *buf, size_t left, rmq_record *out) {
     if (left >= RMQ_REC_MIN_SIZE_V1) {
         const int32_t total = rmq_load_i32(buf + RMQ_REC_TOTALSIZE);
@@ -145,7 +145,7 @@ static inline int32_t rmq_record_check_body_crc(rmq_record *rec) {
     return rmq_record_refuse(rec, RMQ_E_BODYCRC, stored, actual);
 }
 
-/* What goes into a record. Bytes are borrowed for the call. */
+/* The values of a record to encode. Bytes are borrowed for the call. */
 typedef struct rmq_message {
     const uint8_t *topic, *body, *props; /* props: encoded, without the appended CRC area */
     size_t topic_len, body_len, props_len;

@@ -146,7 +146,7 @@ int64_t rmq_tags_code(const rmq_record *rec, const rmq_known_props *known, const
     return (int32_t)rmq_jhash(0, known->tags.p, known->tags.len);
 }
 
-/* The last 8 bytes are loaded whole, some for the second time. */
+/* The last 8 bytes are loaded as a whole, some for the second time. */
 uint32_t rmq_text_hash(const uint8_t *p, size_t len) {
     uint64_t h = len * UINT64_C(0x9E3779B97F4A7C15), word = 0;
     if (len >= 8) {

@@ -19,7 +19,7 @@ char *rmq_decimal(char *out, int64_t value);
 /* "ip:port" or "[v6]:port" of address bytes + 4-byte port; out has RMQ_HOST_TEXT_ROOM bytes. Returns the length. */
 size_t rmq_host_text(const uint8_t *host, int v6, char *out);
 
-/* The reverse: reads "ip:port" or "[v6]:port" into out, which has RMQ_HOST_V6_SIZE bytes. Answers RMQ_HOST_V4_SIZE or
+/* The reverse: reads "ip:port" or "[v6]:port" into out, which has RMQ_HOST_V6_SIZE bytes. Returns RMQ_HOST_V4_SIZE or
  * RMQ_HOST_V6_SIZE, 0 for anything else. A port is a decimal int. */
 size_t rmq_host_parse(const char *text, size_t len, uint8_t *out);
 
@@ -31,7 +31,8 @@ size_t rmq_msg_id(const rmq_record *rec, char *out);
 /* The same of address bytes + 4-byte port and an offset. */
 size_t rmq_msg_id_text(const uint8_t *host, int v6, int64_t phy_offset, char *out);
 
-/* The reverse: reads 32 or 56 hex digits of either case into host, which has RMQ_HOST_V6_SIZE bytes. Answers 0 for anything else. */
+/* The reverse: reads 32 or 56 hex digits of either case into host, which has RMQ_HOST_V6_SIZE bytes. Returns 0 for
+ * other texts. */
 int rmq_msg_id_parse(const char *text, size_t len, uint8_t *host, int *v6, int64_t *phy_offset);
 
 /* Delay levels 1..count in milliseconds (messageDelayLevel). */
@@ -40,7 +41,7 @@ typedef struct rmq_delay_levels {
     int32_t count;
 } rmq_delay_levels;
 
-/* What the queue entry of this record holds: the hash of TAGS, or on SCHEDULE_TOPIC_XXXX the deliver time. */
+/* The tags code in the queue entry of this record: the hash of TAGS, or on SCHEDULE_TOPIC_XXXX the deliver time. */
 int64_t rmq_tags_code(const rmq_record *rec, const rmq_known_props *known, const rmq_delay_levels *levels);
 
 /* A hash for tables in memory: nothing on disk depends on it. */

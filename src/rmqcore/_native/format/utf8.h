@@ -1,6 +1,6 @@
 /* UTF-8 checks. Malformed input becomes what Java's decoder makes of it: each maximal subpart of an ill-formed sequence
- * is one U+FFFD (3 bytes), and so are the 2 or 3 bytes of an encoded surrogate, where Python's errors="replace" gives one
- * U+FFFD a byte. */
+ * is one U+FFFD (3 bytes), and so are the 2 or 3 bytes of an encoded surrogate, for which Python's errors="replace" has one
+ * U+FFFD per byte. */
 #ifndef RMQ_UTF8_H
 #define RMQ_UTF8_H
 

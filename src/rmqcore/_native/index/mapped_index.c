@@ -31,7 +31,7 @@ INLINE void slot_store(uint8_t *p, int32_t value) {
     __atomic_store_n((uint32_t *)(void *)p, v, __ATOMIC_RELEASE);
 }
 
-/* The newest entry that may be followed: Java compares with "above indexCount", and takes nothing from a file without entries. */
+/* The newest entry that may be followed: Java compares with "above indexCount", and skips a file without entries. */
 static int32_t visible_of(const rmq_index_map *map, int32_t index_count) {
     if (index_count <= 1) return 0;
     return index_count < map->capacity ? index_count : map->capacity - 1;
@@ -96,7 +96,8 @@ INLINE int put_rows(rmq_index_map *map, const rmq_index_rows *rows, rmq_index_pl
             const rmq_index_entry entry = {phy_offset, hashes[k], diff, head};
             rmq_index_entry_store(entries + (size_t)h.index_count * RMQ_IDX_ENTRY_SIZE, entry);
             if (h.index_count == 1) {
-                /* Its own time counts from the begin time of the file before, which was taken over; all others from here. */
+                /* Its own time counts from the begin time copied from the file before; all others count from this one.
+                 * */
                 h.begin_phy_offset = phy_offset;
                 h.begin_timestamp = store_timestamp;
                 PUBLISH(map->header.begin_phy_offset, phy_offset);

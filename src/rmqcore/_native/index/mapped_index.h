@@ -19,7 +19,7 @@ typedef struct rmq_index_map {
     rmq_index_header header; /* index_count is at least 1 */
 } rmq_index_map;
 
-/* Sets header and visible from what the file says; index_count is brought into 1..capacity. */
+/* Sets header and visible from the file's content; index_count is limited to 1..capacity. */
 void rmq_index_map_init(rmq_index_map *map, uint32_t slots, int32_t capacity, const rmq_index_header *header);
 
 /* Rows of a batch: row i has the hashes [offsets[i], offsets[i + 1]). Offsets ascend. */
@@ -29,7 +29,7 @@ typedef struct rmq_index_rows {
     int64_t rows;
 } rmq_index_rows;
 
-/* Where a put goes on: key `key` of row `row`. */
+/* Where a put continues: key `key` of row `row`. */
 typedef struct rmq_index_place {
     int64_t row;
     int32_t key;
@@ -37,8 +37,8 @@ typedef struct rmq_index_place {
 
 enum {
     RMQ_PUT_DONE = 0, /* all rows are in */
-    RMQ_PUT_FULL = 1, /* the file is full and there is a next message: go on from *at in the next file */
-    RMQ_PUT_ROOM = 2, /* no ready entry: raise `ready`, then go on from *at */
+    RMQ_PUT_FULL = 1, /* the file is full and has a next message: continue from *at in the next file */
+    RMQ_PUT_ROOM = 2, /* no ready entry: raise `ready`, then continue from *at */
 };
 
 /* Puts keys from *at on, as IndexService#buildIndex and IndexFile#putKey do: any next message, even without keys, finds a full
@@ -51,14 +51,14 @@ void rmq_index_allow(rmq_index_map *map, int32_t ready);
 /* Writes the header to the file's first 40 bytes. */
 void rmq_index_put_header(const rmq_index_map *map);
 
-/* Hashes of the newest entries, newest first, as long as they are of `phy_offset`; at most `room`. Answers their number. */
+/* Hashes of the newest entries, newest first, as long as they are of `phy_offset`; at most `room`. Returns their number. */
 int32_t rmq_index_tail(const rmq_index_map *map, int64_t phy_offset, int32_t *out, int32_t room);
 
 /* ---- search over files ----------------------------------------------------------------------- */
 
 typedef struct rmq_index_search {
     rmq_index_map *const *maps; /* oldest first */
-    size_t left;                /* files that are not done: at the start all of them */
+    size_t left;                /* files still to be searched: at the start all of them */
     int64_t begin_ms, end_ms;   /* both included */
     int32_t key_hash;
     int walking;      /* 0 at the start */
@@ -71,16 +71,16 @@ typedef struct rmq_index_search {
 
 enum {
     RMQ_SEARCH_END = 0,   /* all hits are in out */
-    RMQ_SEARCH_MAP = 1,   /* maps[left - 1] has to be mapped: then go on */
-    RMQ_SEARCH_ROOM = 2,  /* out is full, but more are wanted: give it more room, then go on */
-    RMQ_SEARCH_STEPS = 3, /* that many steps were taken: go on */
-    RMQ_SEARCH_FILE_STEPS = 8, /* what looking into a file costs, in steps along a chain */
+    RMQ_SEARCH_MAP = 1,   /* maps[left - 1] has to be mapped: then continue */
+    RMQ_SEARCH_ROOM = 2,  /* out is full, but more are wanted: enlarge it, then continue */
+    RMQ_SEARCH_STEPS = 3, /* the allowed steps are used up: continue */
+    RMQ_SEARCH_FILE_STEPS = 8, /* cost of opening a file's chain, in steps along a chain */
 };
 
-/* Goes on with a search, newest file first, as IndexService#queryOffset does. */
+/* Continues a search, newest file first, as IndexService#queryOffset does. */
 int rmq_index_search_run(rmq_index_search *search, int64_t steps);
 
-/* Asks for the slot of a hash, if the file is mapped. */
+/* Prefetches the slot of a hash, if the file is mapped. */
 void rmq_index_ask(const rmq_index_map *map, int32_t key_hash);
 
 /* Sorts ascending. */

@@ -7,7 +7,7 @@
 #include <time.h>
 
 enum {
-    RECORD_OVER_BODY = 64 * 1024, /* a record may be so much larger than maxMessageSize */
+    RECORD_OVER_BODY = 64 * 1024, /* a record may be this much larger than maxMessageSize */
     PREFETCH_MOST = 2048,
     PREFETCH_SHORT = 1024,
     PREFETCH_DISTANCE = 1536,
@@ -19,12 +19,12 @@ static const uint64_t EACH = UINT64_C(0x0101010101010101);
 struct rmq_log {
     pthread_mutex_t mutex;
     rmq_log_limits limits;
-    int for_old_version; /* some version of RocketMQ reads not every record */
+    int for_old_version; /* the log is written for a version of RocketMQ that cannot read every record */
     rmq_queue_offsets *queues;
     uint8_t *base; /* of the file that is appended to */
     int64_t file_from_offset;
     int64_t wrote;     /* end of the last record; stored with release order, readers see whole records below it */
-    int64_t allocated; /* its room reaches up to here */
+    int64_t allocated; /* the file has room up to here */
     int64_t store_timestamp;
     uint8_t *next_base; /* NULL: no next file */
     int64_t next_from_offset, next_allocated;
@@ -76,7 +76,7 @@ void rmq_log_set_allocated(rmq_log *log, int64_t allocated) {
         log->next_allocated = allocated;
         return;
     }
-    /* A roll may have come between the allocation and this call: then `allocated` is about the file before. */
+    /* If a roll came between the allocation and this call, `allocated` belongs to the file before. */
     if (allocated > log->allocated) __atomic_store_n(&log->allocated, allocated, __ATOMIC_RELAXED);
 }
 
@@ -130,7 +130,7 @@ int64_t rmq_props_separators(const uint8_t *props, int64_t len) {
     return ones << 32 | twos;
 }
 
-/* Eight bytes at once: what a byte that is 0 borrows shows in its top bit. */
+/* Eight bytes at once: the borrow of a zero byte shows in its top bit. */
 static inline int has_slash_or_zero(const uint8_t *p) {
     uint64_t v;
     memcpy(&v, p, sizeof v);
@@ -154,7 +154,8 @@ int rmq_topic_is_legal(const uint8_t *topic, size_t length) {
     }
 }
 
-/* The first limit that a message breaks, and what is found and allowed there; *size becomes its bytes in the log. */
+/* The first limit that a message breaks, with the value found and the value allowed; *size becomes its bytes in the
+ * log. */
 static inline int broken_limit(const rmq_log *log, const rmq_message *msg, int64_t *size, int64_t *found,
                                int64_t *most) {
     *found = (int64_t)msg->topic_len;
@@ -232,8 +233,8 @@ static int make_room(rmq_log *log, int64_t size) {
     return log->wrote + size + RMQ_BLANK_MIN_SIZE > log->allocated ? RMQ_A_NEED_SPACE : RMQ_A_DONE;
 }
 
-/* Prefetches the cache lines of a later record for writing: 30 % less time for records of 1 KiB. When short records follow one
- * another, the lines of the very next record would come too late, so those of a record further ahead are asked for. */
+/* Prefetches the cache lines of a later record for writing: 30 % less time for records of 1 KiB. With short records the
+ * lines of the very next record would come too late, so those of a record further ahead are prefetched. */
 static void prefetch_ahead(const uint8_t *end, int64_t size) {
     const int64_t most = size + 64 < PREFETCH_MOST ? size + 64 : PREFETCH_MOST;
     if (size < PREFETCH_SHORT) end += PREFETCH_DISTANCE;
@@ -333,7 +334,8 @@ int rmq_log_append_raw(rmq_log *log, const uint8_t *bytes, int64_t size, int64_t
     if (ends_file && log->next_base == NULL) return RMQ_A_NEED_FILE;
     if (at + size + (ends_file ? 0 : RMQ_BLANK_MIN_SIZE) > log->allocated) return RMQ_A_NEED_SPACE;
     uint8_t *to = log->base + (at - log->file_from_offset);
-    /* The first MAGIC last, as ever: a process that dies in between leaves nothing that a recovery takes for a record. */
+    /* The first MAGIC last, as always: a process that dies in between leaves nothing that a recovery accepts as a
+     * record. */
     memcpy(to, bytes, RMQ_REC_MAGIC);
     memcpy(to + RMQ_BLANK_MIN_SIZE, bytes + RMQ_BLANK_MIN_SIZE, (size_t)(size - RMQ_BLANK_MIN_SIZE));
     __atomic_thread_fence(__ATOMIC_RELEASE);

@@ -119,7 +119,7 @@ static int32_t refuse_offsets(rmq_import_fault *fault, int64_t found, int64_t ex
     return fault->code = RMQ_IMP_E_OFFSETS;
 }
 
-/* Buffers, bitmap, length and offset of an array whose elements [skip, skip + rows) will be asked for. */
+/* Buffers, bitmap, length and offset of an array whose elements [skip, skip + rows) will be read. */
 static int32_t bind_frame(const struct ArrowArray *a, uint8_t kind, int64_t skip, int64_t rows, rmq_import_array *out,
                           rmq_import_fault *fault) {
     memset(out, 0, sizeof *out);
@@ -152,7 +152,7 @@ static int32_t bind_frame(const struct ArrowArray *a, uint8_t kind, int64_t skip
     return 0;
 }
 
-/* *last: where the data (or the items) of the whole array ends; the end of the rows alone would be no limit, because offsets
+/* *last: end of the data (or the items) of the whole array; the end of the rows would not be a limit, because offsets
  * behind them may be lower. */
 static int32_t bind_offsets(const struct ArrowArray *a, const rmq_import_array *out, int64_t *last,
                             rmq_import_fault *fault) {
@@ -236,7 +236,7 @@ int32_t rmq_import_bind(rmq_import *import, const struct ArrowArray *array, rmq_
     out->validity = frame.validity;
     out->offset = frame.offset;
     out->rows = array->length;
-    import->last[0].text = import->last[1].text = NULL; /* they were in the batch before */
+    import->last[0].text = import->last[1].text = NULL; /* they pointed into the batch before */
     if (array->n_children != import->children) return refuse(fault, "n_children", array->n_children, import->children);
     if (array->n_children > 0 && array->children == NULL) return refuse(fault, "children", 0, 1);
     for (int32_t id = 0; id < RMQ_IMP_COLUMNS; id++) {

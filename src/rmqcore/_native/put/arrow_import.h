@@ -4,12 +4,13 @@
  * 2. rmq_import_bind checks the shape of one record batch against the types and notes where its buffers are.
  * 3. rmq_import_rows turns rows into rmq_put, some hundred at a time, with the properties string of each in an arena.
  *
- * What the interface tells is checked before use: counts of buffers and children, pointers, lengths and offsets of arrays,
+ * All that the interface describes is checked before use: counts of buffers and children, pointers, lengths and offsets
+ * of arrays,
  * every offset of a string or list against its neighbour and the end that the last one implies, every view against its
- * buffer's length, every dictionary index. What it does not tell (how long a buffer of numbers is) is the producer's promise.
+ * buffer's length, every dictionary index. What it does not describe (the size of a buffer of numbers) is trusted.
  *
- * A batch that breaks these rules is a fault: its producer is broken. A row whose values make no message is a refusal: that row
- * has a status, and the others go on. Nothing here allocates, and nothing is released here.
+ * A batch that breaks these rules is a fault: its producer is broken. A row whose values are not a valid message is a
+ * refusal: that row has a status, and the import continues with the others. Nothing here allocates or releases memory.
  */
 #ifndef RMQ_ARROW_IMPORT_H
 #define RMQ_ARROW_IMPORT_H
@@ -38,7 +39,7 @@ enum {
 /* Faults, which end the import, and refusals, which end one row. The codes are stable: the extension names them. */
 enum {
     RMQ_IMP_E_TYPE = -1,    /* a type that the column may not have */
-    RMQ_IMP_E_SHAPE = -2,   /* the array is not what its schema says; `what` names the part */
+    RMQ_IMP_E_SHAPE = -2,   /* the array contradicts its schema; `what` names the part */
     RMQ_IMP_E_OFFSETS = -3, /* an offset (or view) that is negative, decreases, or leaves the data */
     RMQ_IMP_E_INDEX = -4,   /* a dictionary index outside the dictionary */
     RMQ_IMP_REFUSALS = -5,  /* this code and those below refuse one row */
@@ -60,10 +61,10 @@ typedef struct rmq_import_fault {
     int64_t found, expected;
     const char *what;
     uint32_t sample_len;
-    uint8_t sample[RMQ_IMP_SAMPLE]; /* how the string in question begins */
+    uint8_t sample[RMQ_IMP_SAMPLE]; /* first bytes of the string at fault */
 } rmq_import_fault;
 
-/* What a schema says about one column. */
+/* One column, as its schema describes it. */
 typedef struct rmq_import_type {
     uint8_t kind;       /* of the values, private to arrow_import.c */
     uint8_t index_kind; /* of the indices; 0: not dictionary-encoded */
@@ -117,10 +118,10 @@ typedef struct rmq_import_batch {
     rmq_import_column columns[RMQ_IMP_COLUMNS];
 } rmq_import_batch;
 
-/* What stays the same over all batches of one import. */
+/* State that all batches of one import share. */
 typedef struct rmq_import {
     rmq_import_type types[RMQ_IMP_COLUMNS];
-    int64_t child[RMQ_IMP_COLUMNS]; /* the column's place in a batch; -1: not there */
+    int64_t child[RMQ_IMP_COLUMNS]; /* the column's place in a batch; -1: missing */
     int64_t children;               /* columns of a batch */
     int append_prop_crc;            /* a property __CRC32# is left out: the append writes its own */
     rmq_import_fault refusal;       /* the first refusal since code was 0 */
@@ -141,12 +142,13 @@ enum {
     RMQ_IMP_ARENA_SIZE = 256 * 1024,
 };
 
-/* Fills everything that no column gives: hosts 127.0.0.1:0, numbers 0. One call for each item of an import is enough. */
+/* Fills the fields without a column: hosts 127.0.0.1:0, numbers 0. One call for each item of an import is enough. */
 void rmq_import_defaults(rmq_put *puts, int64_t count);
 
-/* Turns rows [from, from + count) into items for rmq_log_append, count <= RMQ_IMP_CHUNK; arena has RMQ_IMP_ARENA_SIZE bytes, which
- * the items point into. `log` is only asked for its limits; NULL: the rows become records that go into no log. Answers how many were made: fewer when the arena is full or the next
- * row is a fault; 0 only with a fault, or when count is 0. */
+/* Turns rows [from, from + count) into items for rmq_log_append, count <= RMQ_IMP_CHUNK; the items point into the arena
+ * of RMQ_IMP_ARENA_SIZE bytes. `log` is used only for its limits; NULL: the rows become records outside of a log.
+ * Returns the number of items: fewer if the arena is full or the next row is a fault; 0 only with a fault, or if count
+ * is 0. */
 int64_t rmq_import_rows(rmq_import *import, const rmq_log *log, const rmq_import_batch *batch, int64_t from,
                         int64_t count, rmq_put *puts, uint8_t *arena, rmq_import_fault *fault);
 

@@ -17,7 +17,7 @@ void rmq_import_defaults(rmq_put *puts, int64_t count) {
 }
 
 /* One call of rmq_import_rows. Columns are read one after the other; a fault shortens the chunk to the rows before it. An item is
- * RMQ_PUT_WAITING until something is wrong with it. */
+ * RMQ_PUT_WAITING until it is refused. */
 typedef struct chunk {
     rmq_import *import;
     const rmq_import_batch *batch;
@@ -150,8 +150,9 @@ RMQ_IV_INLINE uint64_t suspects(uint64_t word, uint8_t least) {
     return ((word - ALL_BYTES(least)) | word) & ALL_BYTES(0x80);
 }
 
-/* Takes the bytes in up to two overlapping words a step and hands each word to the copy (unless out is NULL) and to the test:
- * the strings of a message have some ten bytes, a loop over single ones would cost more than all the rest. */
+/* Reads the bytes in up to two overlapping words per step and passes each word to the copy (unless out is NULL) and to
+ * the test: the strings of a message have some ten bytes, a loop over single bytes would cost more than all the rest.
+ * */
 RMQ_IV_INLINE uint64_t copy_and_look(uint8_t *out, const uint8_t *p, size_t len, uint8_t least) {
     uint64_t seen = 0, word;
     if (len >= 8) {
@@ -182,7 +183,7 @@ RMQ_IV_INLINE uint64_t copy_and_look(uint8_t *out, const uint8_t *p, size_t len,
     return seen;
 }
 
-enum { TOPIC, VALUE, NAME, KEY }; /* what a text is for; a later use allows fewer bytes in it */
+enum { TOPIC, VALUE, NAME, KEY }; /* the use of a text; later uses allow fewer of the byte values */
 
 static __attribute__((noinline)) int32_t look_closely(rmq_text text, int use) {
     if (!rmq_utf8_valid(text.p, (size_t)text.len)) return RMQ_IMP_R_UTF8;
@@ -193,7 +194,7 @@ static __attribute__((noinline)) int32_t look_closely(rmq_text text, int use) {
     return 0;
 }
 
-/* The properties string of a row; bytes that do not fit any more are only counted. */
+/* The properties string of a row; bytes beyond its room are only counted. */
 typedef struct image {
     uint8_t *at;
     size_t len;
@@ -278,7 +279,7 @@ static int named_before(rmq_import *import, const rmq_import_texts *names, uint6
     return 0;
 }
 
-/* The pairs of row i behind TAGS and KEYS, which may be given again if they say the same. */
+/* The pairs of row i behind TAGS and KEYS, which may occur again with the same value. */
 static int32_t put_properties(rmq_import *import, const rmq_import_column *column, int64_t i, rmq_text tags,
                               rmq_text keys, image *image, rmq_text *faulty, int *inner) {
     const rmq_import_array *maps = &column->texts.array;
@@ -314,7 +315,7 @@ static int32_t put_properties(rmq_import *import, const rmq_import_column *colum
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-/* Topic, body and properties of one row; *column and *faulty say what an objection is about. */
+/* Topic, body and properties of one row; *column and *faulty name the subject of a fault or refusal. */
 RMQ_IV_INLINE int32_t one_row(chunk *c, int64_t i, image *image, int32_t *column, rmq_text *faulty, int *inner) {
     const rmq_import_column *columns = c->batch->columns;
     rmq_message *msg = &c->puts[i].msg;
@@ -380,7 +381,7 @@ static void texts_and_checks(chunk *c, const rmq_log *log, uint8_t *arena) {
     for (int64_t i = 0; i < c->count; i++) {
         if (end - arena < RMQ_MAX_PROPERTIES_LEN) {
             c->count = i;
-            c->fault->code = 0; /* a fault that lies behind comes with its own chunk */
+            c->fault->code = 0; /* a later fault is reported with its own chunk */
             return;
         }
         image image = {arena, 0};

@@ -29,7 +29,7 @@ enum {
 
 #define RMQ_IV_INLINE static inline __attribute__((always_inline))
 
-/* A string, or nothing (p NULL). Lengths have 64 bits: a large string may be longer than 32 bits can say. */
+/* A string, or null (p NULL). Lengths have 64 bits: a large string may be longer than 32 bits can express. */
 typedef struct rmq_text {
     const uint8_t *p;
     uint64_t len;
@@ -96,7 +96,7 @@ RMQ_IV_INLINE int32_t rmq_iv_range(const rmq_import_array *a, int64_t i, int wid
     return *begin <= *end && *end <= a->data_len ? 0 : RMQ_IMP_E_OFFSETS; /* a negative one is huge */
 }
 
-/* 0 or RMQ_IMP_E_OFFSETS; NULL is no fault. */
+/* 0 or RMQ_IMP_E_OFFSETS; NULL is not a fault. */
 RMQ_IV_INLINE int32_t rmq_iv_plain_text(const rmq_import_array *a, int64_t i, rmq_text *out) {
     out->p = NULL;
     out->len = 0;

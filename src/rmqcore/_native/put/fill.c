@@ -21,7 +21,8 @@ static void enter(rmq_fill *fill, int urgent) {
     if (urgent) __atomic_fetch_sub(&fill->urgent, 1, __ATOMIC_RELAXED);
 }
 
-/* The first thread that asks gets a mutex, usually the one that just released it; so that thread waits for a moment. */
+/* The first thread that asks gets a mutex, usually the thread that just released it; so that thread waits for a moment.
+ * */
 static void let_urgent_first(const rmq_fill *fill) {
     enum { LOOKS = 20 };
     const struct timespec moment = {0, 50000};
@@ -46,7 +47,7 @@ static int fill_piece(rmq_log *log, const rmq_fill_file *file, int zeros, int64_
     return 0;
 }
 
-/* Returns 1 if more is left to do. */
+/* Returns 1 if a part is left to fill. */
 static int fill_once(const rmq_fill *fill, rmq_log *log, const rmq_fill_file *file, int zeros, int64_t end) {
     const int64_t begin = room_end(log, file->file_from_offset);
     if (fill->stopped || begin >= end) return 0;

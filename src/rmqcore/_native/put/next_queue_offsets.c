@@ -16,7 +16,7 @@ struct rmq_queue_offsets {
     int any_closed;
 };
 
-enum { WHOLE_TOPIC = -1 }; /* in the place of a queue id: the entry of a topic that is closed */
+enum { WHOLE_TOPIC = -1 }; /* in place of a queue id: the entry of a closed topic */
 
 rmq_queue_offsets *rmq_queue_offsets_new(void) {
     rmq_queue_offsets *t = calloc(1, sizeof *t);

@@ -13,17 +13,19 @@ void rmq_queue_offsets_free(rmq_queue_offsets *table);
 /* The queue's counter, made with 0 at its first use; NULL without memory. Valid until the next call: the table may move. */
 int64_t *rmq_queue_offsets_at(rmq_queue_offsets *table, const uint8_t *topic, size_t topic_len, int32_t queue_id);
 
-/* Closes a topic: the counters of its queues, those that come later too, are RMQ_QUEUE_CLOSED. Answers 0, -1 without memory. */
+/* Closes a topic: the counters of its queues, also of later ones, are RMQ_QUEUE_CLOSED. Returns 0, -1 without memory.
+ * */
 int rmq_queue_offsets_close(rmq_queue_offsets *table, const uint8_t *topic, size_t topic_len);
 
 enum { RMQ_QUEUE_RECENT = 16, RMQ_QUEUE_CLOSED = -1 };
 
-/* Counters found a moment ago: the messages of one call are of few queues, and most share the very bytes of their topic. The
- * struct begins as zeros. Between calls that share it no other call for the table may come, and topics stay where they are. */
+/* Recently found counters: the messages of one call belong to few queues, and most share the address of their topic.
+ * The struct begins as zeros. Calls that share it must not be interleaved with other calls for the table, and topics
+ * must not move. */
 typedef struct rmq_queue_recent {
-    const uint8_t *topic; /* all are of this one; NULL: none yet */
+    const uint8_t *topic; /* the topic of all of them; NULL: unknown yet */
     size_t topic_len;
-    int64_t *next[RMQ_QUEUE_RECENT]; /* NULL: not known */
+    int64_t *next[RMQ_QUEUE_RECENT]; /* NULL: unknown */
     int32_t queue_ids[RMQ_QUEUE_RECENT];
 } rmq_queue_recent;
 

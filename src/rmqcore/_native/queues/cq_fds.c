@@ -52,7 +52,7 @@ static int vacate(rmq_cq_fds *fds, int32_t place) {
     return fd;
 }
 
-/* A file that was not used since the hand last passed; -1 when all are pinned. */
+/* A file that was not used since the hand last passed; -1 if all are pinned. */
 static int32_t pick(rmq_cq_fds *fds) {
     for (int64_t step = 0; step < 2 * (int64_t)fds->room; step++) {
         const int32_t place = fds->hand;

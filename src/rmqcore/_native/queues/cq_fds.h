@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* What a queue remembers: the places of its open files; -1 for no file. Guarded by the lock of the cache. */
+/* The places of a queue's open files; -1 without a file. Guarded by the lock of the cache. */
 enum { RMQ_CQ_OPEN_FILES = 2 /* the one that is written, and another that is read */ };
 typedef struct rmq_cq_open {
     int32_t places[RMQ_CQ_OPEN_FILES];
@@ -33,13 +33,13 @@ typedef struct rmq_cq_fds {
 
 /* 0, or -1 without memory. */
 int rmq_cq_fds_init(rmq_cq_fds *fds, int32_t room);
-/* Closes everything; nothing may be pinned. */
+/* Closes all files; none may be pinned. */
 void rmq_cq_fds_free(rmq_cq_fds *fds);
 
-/* The open file, pinned, or -1 when it is not open. *place goes to rmq_cq_fds_unpin. */
+/* The open file, pinned, or -1 if it is not open. *place goes to rmq_cq_fds_unpin. */
 int rmq_cq_fds_find(rmq_cq_fds *fds, rmq_cq_open *owner, int64_t file, int32_t *place);
-/* Takes over an open descriptor and answers the descriptor to use, pinned: that of another thread if it was faster (the given
- * descriptor is closed then). *place is -1 when there was no room: unpinning closes it. */
+/* Adds an open descriptor and returns the descriptor to use, pinned: that of another thread if it was faster (the given
+ * descriptor is closed then). *place is -1 without room: unpinning closes it. */
 int rmq_cq_fds_add(rmq_cq_fds *fds, rmq_cq_open *owner, int64_t file, int fd, int32_t *place);
 void rmq_cq_fds_unpin(rmq_cq_fds *fds, int32_t place, int fd);
 /* The queue's files from `first` up to, not including, `end` are deleted (or about to be). */

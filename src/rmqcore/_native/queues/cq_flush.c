@@ -1,4 +1,4 @@
-/* Bringing to disk what was written. */
+/* Sync of the written queue files to disk. */
 /* fdatasync and syncfs */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    PAGE = 4096, /* of Java's flush rule, whatever the machine has */
+    PAGE = 4096, /* of Java's flush rule, on any machine */
     FLUSH_AT_ONCE = 256, /* queues */
 };
 
@@ -33,7 +33,7 @@ static int sync_file(rmq_cq_table *t, rmq_cq *q, int64_t file) {
     int code = rmq_cq_make_path(t, q, file, t->flush_failed);
     if (code < 0) return code;
     const int fd = rmq_cq_open_to_read(t, q, file, 0, &place);
-    if (fd == -ENOENT && file < rmq_cq_first_file(q)) return 0; /* the cleaner has deleted it meanwhile */
+    if (fd == -ENOENT && file < rmq_cq_first_file(q)) return 0; /* the cleaner has deleted the file */
     if (fd < 0) return fd;
     code = sync_fd(fd);
     rmq_cq_fds_unpin(&t->fds, place, fd);
@@ -92,7 +92,7 @@ int rmq_cq_flush(rmq_cq_table *t, rmq_cq *q, int32_t least_pages) {
 void rmq_cq_assume_flushed(rmq_cq *q) { q->flushed = rmq_cq_end(q); }
 
 #if defined(__linux__)
-/* Before Linux 5.8 syncfs keeps the failure of a write to itself. */
+/* Before Linux 5.8 syncfs does not report a failed write. */
 static int syncfs_tells_failures(void) {
     struct utsname system;
     int major = 0, minor = 0;
@@ -119,7 +119,7 @@ int rmq_cq_flush_at_once(rmq_cq_table *t) {
         uint32_t names;
     } *noted = malloc((size_t)count * sizeof *noted);
     if (noted == NULL) return 0;
-    /* What is put meanwhile waits for the next time. */
+    /* Entries put during the sync wait for the next one. */
     for (int32_t i = 0; i < count; i++) {
         rmq_cq *q = rmq_cq_at(t, i);
         noted[i].end = rmq_cq_end(q);

@@ -117,7 +117,7 @@ static int32_t number_of(rmq_cq_compare *c, int32_t topic, int32_t queue_id) {
     return found->number - 1;
 }
 
-/* ---- what the rows say of a queue ---- */
+/* ---- the rows of a queue ---- */
 
 static void count(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offset, int64_t end_phy) {
     if (s->rows == 0 || queue_offset < s->low) {
@@ -130,7 +130,7 @@ static void count(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offset, int6
     s->last_end = end_phy;
 }
 
-/* A row that does not go on where the rows before it were. */
+/* A row whose queue offset does not continue those of the rows before it. */
 static uint8_t begin_anew(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offset, int64_t end_phy) {
     if (s->backs == 0 || s->since > 1) {
         s->prev_first = s->first;
@@ -149,7 +149,7 @@ static uint8_t begin_anew(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offs
     return RMQ_CQ_BACK;
 }
 
-/* Whether the log has room for `missing` messages between a row and one that came before it, [before, before_end). */
+/* Whether the log has room for `missing` messages between a row and an earlier one, [before, before_end). */
 static int has_room(const rmq_cq_compare *c, const rmq_cq_seen *s, int64_t missing, int64_t before, int64_t before_end,
                     int64_t phy_offset) {
     return missing <= 0 || missing <= rmq_cq_room(c->table->topics[s->topic], before, before_end, phy_offset);
@@ -165,7 +165,7 @@ static uint8_t follow(const rmq_cq_compare *c, rmq_cq_seen *s, int64_t queue_off
         s->first = queue_offset;
         s->first_phy = phy_offset;
     } else if (
-        lone) { /* one row alone was elsewhere, and this one goes on where the rows before it were: that one is odd */
+        lone) { /* only one row was elsewhere, and this row continues the rows before that one: the single row is odd */
         s->first = s->prev_first;
         s->first_phy = s->prev_first_phy;
         s->low = s->prev_low;
@@ -174,8 +174,8 @@ static uint8_t follow(const rmq_cq_compare *c, rmq_cq_seen *s, int64_t queue_off
     } else if (queue_offset <= s->last) {
         return begin_anew(s, queue_offset, phy_offset, end_phy);
     } else if (!has_room(c, s, queue_offset - s->last - 1, s->last_phy, s->last_end, phy_offset)) {
-        /* Its QUEUEOFFSET is damaged, or the queue's numbers did leap: the next row says it. They leap by `most` at most,
-         * else the only row before it may be the damaged one. */
+        /* Its QUEUEOFFSET is damaged, or the queue's numbers did leap: the next row decides. They leap by `most` at
+         * most; for a longer leap the only row before it may be the damaged one. */
         const int far = queue_offset - s->last > most;
         if (far && s->rows > 1) return RMQ_CQ_REFUSED;
         const uint8_t flag = begin_anew(s, queue_offset, phy_offset, end_phy);
@@ -190,9 +190,9 @@ static uint8_t follow(const rmq_cq_compare *c, rmq_cq_seen *s, int64_t queue_off
     return 0;
 }
 
-/* ---- what the files hold ---- */
+/* ---- the entries in the files ---- */
 
-/* Reads entries [index, index + count), which are in one file; what the file lacks reads as zeros. 0 or -errno. */
+/* Reads entries [index, index + count), which are in one file; missing bytes read as zeros. 0 or -errno. */
 static int read_places(rmq_cq_compare *c, rmq_cq *q, int64_t index, int64_t count) {
     rmq_cq_table *t = c->table;
     const int64_t pos = index * UNIT, file = pos - pos % t->file_size;
@@ -227,7 +227,7 @@ static uint8_t judge(const rmq_cq_compare *c, const rmq_cq_rows *rows, int64_t r
     return rmq_cq_is_valid(got) && !rmq_cq_is_filler(got) ? RMQ_CQ_DIFFERS | RMQ_CQ_HELD : RMQ_CQ_DIFFERS;
 }
 
-/* Compares a queue's rows of the batch, with one read for rows whose places are near each other. 0 or -errno. */
+/* Compares a queue's rows of the batch, with one read for neighbouring places. 0 or -errno. */
 static int compare_queue(rmq_cq_compare *c, const rmq_cq_rows *rows, int32_t number, uint8_t *flags) {
     rmq_cq *q = rmq_cq_find(c->table, c->queues[number].seen.topic, c->queues[number].seen.queue_id);
     const int64_t a_file = c->table->file_size / UNIT;
@@ -252,7 +252,7 @@ static int compare_queue(rmq_cq_compare *c, const rmq_cq_rows *rows, int32_t num
 
 /* ---- a batch ---- */
 
-/* Gives each row its queue and lists the queues with their rows. 0 or -ENOMEM. */
+/* Finds the queue of each row and lists the queues with their rows. 0 or -ENOMEM. */
 static int sort_rows(rmq_cq_compare *c, const rmq_cq_rows *rows, const int32_t *topic_of, int32_t topic_count,
                      uint8_t *flags, int32_t *seen) {
     void *items = c->next;

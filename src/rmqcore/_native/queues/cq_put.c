@@ -1,19 +1,20 @@
-/* New entries: which queue and place each gets, and their way into the files. */
+/* New entries: the queue and place of each, and their way into the files. */
 #include "queues/cq_table_private.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-/* So many places of missing messages are filled with one step, at most: 1.3 MB in the arena. */
+/* The most places of missing messages that one step fills: 1.3 MB in the arena. */
 enum { FILLERS_AT_ONCE = 1 << 16 };
 
-/* What becomes of a row. LATER: what was staged has to be written first. BACK: the log before it has to be given first. */
+/* The result for a row. LATER: the staged entries have to be written first. BACK: the caller has to pass the log before
+ * it first. */
 enum { PUT = 1, PASSED = 0, LATER = -1, BACK = -2 };
 
 static const rmq_cq_entry FILLER = RMQ_CQ_FILLER;
 
-/* Lists the queue among those that the batch touches; staging begins where its files end. 0, or -1 without memory. */
+/* Lists the queue among those of the batch; staging begins where its files end. 0, or -1 without memory. */
 static int begin(rmq_cq_table *t, rmq_cq *q) {
     void *items = t->touched;
     if (rmq_cq_make_room(&items, &t->touched_room, t->touched_count + 1, sizeof *t->touched)) return -1;
@@ -38,7 +39,8 @@ static inline int64_t end_of_message(int64_t phy_offset, int32_t msg_size) {
     return __builtin_add_overflow(phy_offset, (int64_t)msg_size, &end) ? INT64_MAX : end;
 }
 
-/* Makes room for entries from new_end up to `end`, in further files where the last one is full. 1, or 0 where no file can follow. */
+/* Makes room for entries from new_end up to `end`, in further files if the last one is full. 1, or 0 if no file can
+ * follow. */
 static inline int extend(const rmq_cq_table *t, rmq_cq *q, int64_t end) {
     if (end > q->new_last + t->file_size) {
         const int64_t last = end - UNIT - (end - UNIT) % t->file_size;
@@ -50,7 +52,7 @@ static inline int extend(const rmq_cq_table *t, rmq_cq *q, int64_t end) {
     return 1;
 }
 
-/* Where the queue's last message begins, -1 if that is not known. */
+/* Where the queue's last message begins, -1 if unknown. */
 static int64_t last_phy(rmq_cq_table *t, rmq_cq *q) {
     uint8_t bytes[UNIT];
     if (q->new_last_phy >= 0) return q->new_last_phy;
@@ -63,9 +65,10 @@ static int64_t room_before(rmq_cq_table *t, rmq_cq *q, int64_t phy_offset) {
     return rmq_cq_room(t->topics[q->topic], last_phy(t, q), q->new_max_phy, phy_offset);
 }
 
-/* More messages are missing before an entry than the log has room for. One such record alone has a damaged queue offset. But where
- * the queue's next record goes on behind it, at most a file of places away, the queue's numbers did leap, as they do when a broker's
- * recovery gave a queue entries twice: then both count. This puts the first of them off. */
+/* More messages are missing before an entry than the log has room for. A single record like this has a damaged queue
+ * offset. But if the queue's next record continues behind it, at most a file of places away, the queue's numbers did
+ * leap, as after a broker's recovery that added a queue's entries twice: then both count. This puts off the first of
+ * them. */
 static int put_off(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t want) {
     q->ahead_pos = want - q->new_end <= t->file_size ? want : -1;
     q->ahead = *entry;
@@ -97,8 +100,8 @@ static int reach(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t 
         return BACK;
     }
     if (starts_here) {
-        /* The queue begins here. It has a file without an entry where a crash fell between the making of the file and its first
-         * entry, which is this one. (Java appends it at the file's start, under a wrong offset.) */
+        /* The queue begins here. It has a file without an entry after a crash between the creation of the file and its
+         * first entry, which is this one. (Java appends it at the file's start, under a wrong offset.) */
         if (begins) q->new_first = q->new_last = want - want % size;
         q->fillers = want - q->new_first;
         q->new_end = want;
@@ -110,7 +113,7 @@ static int reach(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t 
         q->leap_pos = q->ahead_pos;
         q->leap = q->ahead;
     }
-    /* The log does not have the messages in between. */
+    /* The log lacks the messages in between. */
     const int64_t missing = (want - q->new_end) / UNIT;
     const int64_t now = missing < t->filler_room ? missing : t->filler_room;
     if (now > 0 && !extend(t, q, q->new_end + now * UNIT)) {
@@ -122,7 +125,8 @@ static int reach(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t 
     return now == missing ? PUT : LATER;
 }
 
-/* The rule of a queue: a record's entry lies at its queue offset. PUT when the row gets the entry at new_end - UNIT, or PASSED
+/* The rule of a queue: a record's entry lies at its queue offset. PUT if the row gets the entry at new_end - UNIT, or
+ * PASSED
  * (counted as a repeat or as refused), LATER or BACK. */
 static inline int stage(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t queue_offset) {
     const int64_t end_phy = end_of_message(entry->phy_offset, entry->msg_size);
@@ -145,7 +149,7 @@ static inline int stage(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, i
     return PUT;
 }
 
-/* Chooses the queue of each row from `first` on. The row at which staging ends, or -ENOMEM. */
+/* Chooses the queue of each row from `first` on. Returns the row at which staging ends, or -ENOMEM. */
 static int64_t route(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t first, int64_t from_phy_offset,
                      const int32_t *topic_of, int32_t topic_count) {
     void *items = t->row_queues;
@@ -178,7 +182,7 @@ static int64_t route(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t first, in
     return rows->count;
 }
 
-/* Lays fillers out up to the place `end`, and the entry that was put off. How many entries that were. */
+/* Lays out fillers up to the place `end`, and the entry that was put off. Returns the number of entries. */
 static inline int64_t lay_fillers(rmq_cq_table *t, rmq_cq *q, int64_t end) {
     int64_t laid = 0;
     for (; q->pos < end; q->pos += UNIT) {
@@ -191,7 +195,7 @@ static inline int64_t lay_fillers(rmq_cq_table *t, rmq_cq *q, int64_t end) {
     return laid;
 }
 
-/* Lays the entries of rows [first, stop) out in the arena, queue after queue. 0 or -ENOMEM. */
+/* Lays out the entries of rows [first, stop) in the arena, queue after queue. 0 or -ENOMEM. */
 static int pack(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t first, int64_t stop) {
     int64_t bytes = 0;
     void *items = t->arena;
@@ -218,14 +222,14 @@ static int pack(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t first, int64_t
     return 0;
 }
 
-/* Entries were written: their last message counts, and the fillers among them. */
+/* Publishes written entries: counts their last message, and the fillers among them. */
 static void count_written(rmq_cq_table *t, rmq_cq *q, const uint8_t *bytes, int64_t count) {
     int64_t at = count - UNIT, max_phy = -1;
     for (; at >= 0 && max_phy < 0; at -= UNIT) {
         const rmq_cq_entry entry = rmq_cq_load(bytes + at);
         if (!rmq_cq_is_filler(entry)) max_phy = end_of_message(entry.phy_offset, entry.msg_size);
     }
-    if (max_phy >= 0) publish(&q->max_phy, max_phy); /* a filler names no message */
+    if (max_phy >= 0) publish(&q->max_phy, max_phy); /* a filler has no message */
     if (q->missing == 0) return;
     for (at = 0; at < count; at += UNIT) t->counts.gaps += rmq_cq_is_filler(rmq_cq_load(bytes + at));
 }
@@ -249,7 +253,7 @@ static int write_queue(rmq_cq_table *t, rmq_cq *q) {
             if (q->begins && file == q->new_first) code = rmq_cq_write_fillers(fd, q->fillers);
             if (code == 0) code = rmq_cq_write_all(fd, bytes, count, pos - file);
             rmq_cq_fds_unpin(&t->fds, place, fd);
-            if (code < 0 && create) { /* the new file goes again: the next attempt finds things as they were */
+            if (code < 0 && create) { /* remove the new file: the next attempt finds the queue unchanged */
                 rmq_cq_fds_forget(&t->fds, &q->open, file, file + 1);
                 unlink(t->put_failed);
             }
@@ -292,7 +296,7 @@ static int put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset
         const int64_t stop = route(t, rows, first, from_phy_offset, topic_of, topic_count);
         if (stop < 0) return (int)stop;
         if (t->back_to != INT64_MAX) {
-            t->counts = before; /* all these rows come again */
+            t->counts = before; /* all these rows are put again */
             *place = t->back_to;
             return RMQ_CQ_GO_BACK;
         }
@@ -327,7 +331,7 @@ int rmq_cq_put_known(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_
     return put_locked(t, rows, from_phy_offset, covered_from, topic_of, topic_count, 0, stopped);
 }
 
-/* Stages and lays out the packed entries from `first` on; answers at which of them it ended, or -ENOMEM. */
+/* Stages and lays out the packed entries from `first` on. Returns the entry at which it ended, or -ENOMEM. */
 static int64_t stage_run(rmq_cq_table *t, rmq_cq *q, const int64_t *queue_offsets, const uint8_t *entries,
                          int64_t first, int64_t count, int64_t *put) {
     void *items = t->arena;
@@ -357,7 +361,7 @@ static int64_t stage_run(rmq_cq_table *t, rmq_cq *q, const int64_t *queue_offset
         q->pos += UNIT;
         ++*put;
     }
-    if (q->pos >= 0) *put += lay_fillers(t, q, q->new_end); /* else nothing was staged */
+    if (q->pos >= 0) *put += lay_fillers(t, q, q->new_end); /* else no entry was staged */
     return i;
 }
 

@@ -1,4 +1,4 @@
-/* Queues and topics of the table: making, finding, and saying where a queue begins and ends. */
+/* Queues and topics of the table: adding and finding them, and setting where a queue begins and ends. */
 #include "queues/cq_table_private.h"
 
 #include <stdlib.h>
@@ -158,7 +158,7 @@ void rmq_cq_set(rmq_cq_table *t, rmq_cq *q, int64_t first_file, int64_t last_fil
     publish(&q->first_file, first_file);
     publish(&q->last_file, last_file);
     publish(&q->max_phy, max_phy);
-    /* A process that died may have left bytes in the page cache alone: the last file is synced once more. */
+    /* A process that died may have left bytes only in the page cache: the last file is synced once more. */
     q->flushed = last_file < 0 ? 0 : last_file;
     if (last_file < 0)
         __atomic_store_n(&q->new_names, 0, __ATOMIC_RELEASE); /* its directory may have been deleted too */

@@ -1,4 +1,5 @@
-/* What the four files behind cq_table.h share: cq_table.c, cq_files.c, cq_put.c, cq_flush.c. Nothing else includes this. */
+/* Declarations shared by the four files behind cq_table.h: cq_table.c, cq_files.c, cq_put.c, cq_flush.c; only they
+ * include this. */
 #ifndef RMQ_CQ_TABLE_PRIVATE_H
 #define RMQ_CQ_TABLE_PRIVATE_H
 
@@ -20,7 +21,7 @@ struct rmq_cq_table {
     pthread_mutex_t writer; /* held for each call that changes the table or a queue */
     char *root;
     int64_t file_size, most_queue_offset;
-    rmq_cq **chunks; /* room for all there may ever be, so that neither chunks nor queues move */
+    rmq_cq **chunks; /* room for the most queues, so that neither chunks nor queues move */
     int32_t count;
     slot *slots;
     uint32_t mask; /* slots - 1; at most half of them are used */
@@ -34,17 +35,17 @@ struct rmq_cq_table {
     uint8_t *arena; /* entries of a batch, queue after queue */
     int64_t arena_room;
     rmq_cq_counts counts;
-    /* Of the put that runs: */
-    int64_t covered_from; /* the log was given from here on, in order */
-    int64_t back_to; /* how far back it has to be given again, INT64_MAX: it has not */
-    int adds; /* new queues are added; else the put stops at the first row of one */
-    int stopped; /* it has */
-    int64_t filler_room; /* places of missing messages that may still be filled with this step */
+    /* Of the running put: */
+    int64_t covered_from; /* the caller has passed the log from here on, in order */
+    int64_t back_to; /* from where the caller has to pass it again; INT64_MAX: not at all */
+    int adds; /* new queues are added; else the put stops at the first row of a new queue */
+    int stopped; /* the put has stopped there */
+    int64_t filler_room; /* places of missing messages that this step may still fill */
     rmq_cq_fds fds;
     char put_failed[PATH_ROOM], flush_failed[PATH_ROOM];
 };
 
-/* Makes a field's new value visible to readers, and with it all that was written before. */
+/* Makes a field's new value visible to readers, and with it all earlier stores. */
 static inline void publish(int64_t *field, int64_t value) { __atomic_store_n(field, value, __ATOMIC_RELEASE); }
 
 /* ---- cq_table.c ---- */
@@ -75,12 +76,12 @@ int rmq_cq_make_room(void **items, int64_t *room, int64_t wanted, size_t size);
 
 /* The path of a file (>= 0), or of a directory: -1 the queue's, -2 the topic's, -3 the root. 0 or -ENAMETOOLONG. */
 int rmq_cq_make_path(const rmq_cq_table *table, const rmq_cq *queue, int64_t file, char *out);
-/* open() that goes on after a signal: a descriptor. Of a file: -ELOOP: a link, -EINVAL: no file. */
+/* open() that is repeated after a signal: a descriptor. For a file: -ELOOP: a link, -EINVAL: not a regular file. */
 int rmq_cq_open_path(const char *path, int flags);
 /* Opens a file of the queue for writing, pinned; a new one is created with its full size, sparse. */
 int rmq_cq_open_to_write(rmq_cq_table *table, rmq_cq *queue, int64_t file, int create, const char *path,
                          int32_t *place);
-/* Opens a file of the queue for reading, pinned. nowait: -EAGAIN when it is not open already. */
+/* Opens a file of the queue for reading, pinned. nowait: -EAGAIN if it is not open already. */
 int rmq_cq_open_to_read(rmq_cq_table *table, rmq_cq *queue, int64_t file, int nowait, int32_t *place);
 int rmq_cq_write_all(int fd, const uint8_t *bytes, int64_t count, int64_t pos);
 /* Fills the first `count` bytes of a file with fillers (ConsumeQueue#fillPreBlank). */

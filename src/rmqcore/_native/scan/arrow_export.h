@@ -8,7 +8,7 @@
 /* A batch that several holders share; the last holder returns it to its pool. */
 typedef struct rmq_shared_batch rmq_shared_batch;
 
-/* Takes over the batch, with one hold. NULL without memory (the batch is then released). */
+/* Owns the batch from now on, with one hold. NULL without memory (the batch is then released). */
 rmq_shared_batch *rmq_shared_new(rmq_batch *batch);
 void rmq_shared_hold(rmq_shared_batch *shared);
 void rmq_shared_drop(rmq_shared_batch *shared); /* any thread, no GIL needed */
@@ -17,7 +17,8 @@ const rmq_batch *rmq_shared_batch_of(const rmq_shared_batch *shared);
 /* A struct type with the given columns as fields. 0, or -1 without memory (*out is then untouched). */
 int rmq_arrow_schema(const int32_t *columns, int64_t count, struct ArrowSchema *out);
 
-/* A struct array over the batch's columns. Each array, also a child that a consumer moves out, keeps the batch alive. 0, or -1. */
+/* A struct array over the batch's columns. Each array, also a child moved out by a consumer, keeps the batch alive. 0,
+ * or -1. */
 int rmq_arrow_array(rmq_shared_batch *shared, const int32_t *columns, int64_t count, struct ArrowArray *out);
 
 #endif

@@ -41,7 +41,7 @@ struct rmq_pool {
     int64_t rows;
 };
 
-/* More would only keep memory of a consumer that once held many batches. */
+/* A longer list would only keep the memory of a consumer that once held many batches. */
 enum { KEPT_FREE = 4 };
 
 static void free_batch(rmq_batch *batch) {
@@ -103,7 +103,7 @@ static int grow_column(rmq_column *c, int id, int64_t rows, size_t bytes, size_t
             return 0;
         }
         case RMQ_KIND_TEXT:
-        case RMQ_KIND_BYTES: /* one text a row: the offsets are there */
+        case RMQ_KIND_BYTES: /* one text per row: the offsets exist already */
             if (grow_strings(&c->strings, 0, bytes)) return -1;
             *left = min_size(*left, c->strings.data_cap - c->strings.used);
             return 0;
@@ -128,7 +128,7 @@ int rmq_batch_grow(rmq_batch *batch, size_t bytes) {
 static int start_column(rmq_column *c, int id, int64_t rows) {
     const size_t n = (size_t)rows;
     const rmq_column_type *type = &rmq_column_types[id];
-    /* First guesses of a row's bytes; what is too small grows. */
+    /* First guesses of a row's bytes; buffers that are too small grow. */
     enum { TEXT_BYTES = 16, PAIRS = 4 };
     switch (type->kind) {
         case RMQ_KIND_I32:
@@ -192,7 +192,7 @@ rmq_pool *rmq_pool_new(uint32_t wanted, int64_t rows) {
 uint32_t rmq_pool_wanted(const rmq_pool *pool) { return pool->wanted; }
 int64_t rmq_pool_rows(const rmq_pool *pool) { return pool->rows; }
 
-/* Drops one hold and releases the lock, which the caller has taken; the last hold frees everything. */
+/* Drops one hold and releases the lock, which the caller has acquired; the last hold frees the pool. */
 static void drop_hold(rmq_pool *pool) {
     const int last = --pool->holds == 0;
     rmq_batch *list = last ? pool->free_list : NULL;

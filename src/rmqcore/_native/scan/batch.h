@@ -1,6 +1,6 @@
 /* Memory of one batch of columns, and the pool it returns to.
  *
- * A batch that is given away (Arrow) comes back through rmq_batch_release on any thread. Recycling its buffers instead of
+ * A batch that was exported (Arrow) returns through rmq_batch_release on any thread. Recycling its buffers instead of
  * mapping fresh ones makes a stream 4 to 7 times faster: over three quarters of the time with fresh memory is page faults.
  */
 #ifndef RMQ_BATCH_H
@@ -88,7 +88,7 @@ typedef struct rmq_batch {
     struct rmq_pool *pool;
     int64_t rows;
     size_t bytes; /* of the records so far */
-    size_t room;  /* every string column has at least so many bytes of data and a quarter as many texts left */
+    size_t room;  /* free bytes in every string column, at least; a quarter of that number of texts */
     rmq_column columns[RMQ_COL_COUNT];
 } rmq_batch;
 
@@ -96,7 +96,7 @@ typedef struct rmq_pool rmq_pool;
 
 /* A pool of batches with `rows` rows of the columns in `wanted` (bit = column id). NULL without memory. */
 rmq_pool *rmq_pool_new(uint32_t wanted, int64_t rows);
-/* Gives up the caller's hold; the memory goes when the last batch has come back. */
+/* Drops the caller's hold; the memory is freed when the last batch has returned. */
 void rmq_pool_close(rmq_pool *pool);
 uint32_t rmq_pool_wanted(const rmq_pool *pool);
 int64_t rmq_pool_rows(const rmq_pool *pool);
@@ -106,7 +106,8 @@ rmq_batch *rmq_batch_take(rmq_pool *pool);
 /* Any thread. */
 void rmq_batch_release(rmq_batch *batch);
 
-/* Makes sure that `bytes` more bytes and bytes / 4 more texts or hashes fit every variable column, and sets batch->room. 0, or -1
+/* Makes room for `bytes` more bytes and bytes / 4 more texts or hashes in every variable column, and sets batch->room.
+ * 0, or -1
  * without memory or past 2 GiB (32-bit offsets). */
 int rmq_batch_grow(rmq_batch *batch, size_t bytes);
 

@@ -9,32 +9,32 @@
 #define PROPERTY_COLUMNS                                                                       \
     (BIT(RMQ_COL_PROPERTIES) | BIT(RMQ_COL_TAGS) | BIT(RMQ_COL_KEYS) | BIT(RMQ_COL_UNIQ_KEY) | \
      BIT(RMQ_COL_TAGS_CODE) | BIT(RMQ_COL_KEY_HASHES) | BIT(RMQ_COL_TAG_ID))
-/* What is asked for most: all columns, and all plain numbers with the tags code. */
+/* The most frequent sets: all columns, and all plain numbers with the tags code. */
 #define ALL_COLUMNS (BIT(RMQ_COL_PUBLIC) - 1)
 #define NUMBERS                                                                                        \
     (BIT(RMQ_COL_PHY_OFFSET) | BIT(RMQ_COL_MSG_SIZE) | BIT(RMQ_COL_MAGIC) | BIT(RMQ_COL_BODY_CRC) |    \
      BIT(RMQ_COL_QUEUE_ID) | BIT(RMQ_COL_FLAG) | BIT(RMQ_COL_QUEUE_OFFSET) | BIT(RMQ_COL_SYS_FLAG) |   \
      BIT(RMQ_COL_BORN_TIMESTAMP_MS) | BIT(RMQ_COL_STORE_TIMESTAMP_MS) | BIT(RMQ_COL_RECONSUME_TIMES) | \
      BIT(RMQ_COL_PREPARED_TRANSACTION_OFFSET) | BIT(RMQ_COL_TAGS_CODE))
-/* What queues ask for, and an index with them: each open and each dispatch. */
+/* The columns for queues, and for queues with an index: in each open and each dispatch. */
 #define QUEUES                                                                                             \
     (BIT(RMQ_COL_PHY_OFFSET) | BIT(RMQ_COL_MSG_SIZE) | BIT(RMQ_COL_QUEUE_ID) | BIT(RMQ_COL_QUEUE_OFFSET) | \
      BIT(RMQ_COL_SYS_FLAG) | BIT(RMQ_COL_STORE_TIMESTAMP_MS) | BIT(RMQ_COL_TAGS_CODE) | BIT(RMQ_COL_TOPIC_ID))
 #define QUEUES_AND_INDEX (QUEUES | BIT(RMQ_COL_KEY_HASHES))
-/* What a record stores, without what can be derived from it: numbers, topic, tags and body. */
+/* The stored values of a record, without derived ones: numbers, topic, tags and body. */
 #define STORED ((NUMBERS & ~BIT(RMQ_COL_TAGS_CODE)) | BIT(RMQ_COL_TOPIC) | BIT(RMQ_COL_TAGS) | BIT(RMQ_COL_BODY))
-/* What is counted by topic. */
+/* The columns for counts by topic. */
 #define COUNTED                                                                         \
     (BIT(RMQ_COL_PHY_OFFSET) | BIT(RMQ_COL_MSG_SIZE) | BIT(RMQ_COL_BORN_TIMESTAMP_MS) | \
      BIT(RMQ_COL_STORE_TIMESTAMP_MS) | BIT(RMQ_COL_TOPIC_ID) | BIT(RMQ_COL_TAG_ID))
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
-    /* Copies may write so far past their end; rmq_batch.room keeps it free. */
+    /* Copies may write this far past their end; rmq_batch.room keeps it free. */
     SLOP = 32,
     PREFETCH_AHEAD = 4096,
     PREFETCH_UP_TO = 8192,
-    /* Room for two hosts, a message id and what the copies overrun. */
+    /* Room for two hosts, a message id and the overrun of the copies. */
     ROW_ROOM = 2 * RMQ_HOST_TEXT_ROOM + RMQ_MSG_ID_V6_LEN + 8 * SLOP,
 };
 
@@ -134,7 +134,8 @@ static void put_msg_id(rmq_scan *scan, rmq_strings *s, const rmq_record *rec) {
 
 static int same_name(rmq_slice a, rmq_slice b) { return a.len == b.len && memcmp(a.p, b.p, a.len) == 0; }
 
-/* The map of a record with repeated names or very many: of each name the first place and the last value, as a Python dict or
+/* The map of a record with repeated or very many names: each name at its first place, with its last value, as a Python
+ * dict or
  * Java's LinkedHashMap would hold it. Offsets fit 16 bits: properties have at most 32767 bytes. */
 static void put_map_slow(rmq_column *c, const uint8_t *props, size_t props_len, size_t before, int ascii,
                          const uint8_t *readable) {
@@ -324,7 +325,7 @@ INLINE int append(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const
     return 0;
 }
 
-/* The step code of the record at *pos when it ends the scan; 0 < code < RMQ_REC_MIN_SIZE_V1 are RMQ_S_*. */
+/* The step code of the record at *pos if it ends the scan; 0 < code < RMQ_REC_MIN_SIZE_V1 are RMQ_S_*. */
 INLINE int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec,
                              rmq_known_props *known) {
     const rmq_filter *filter = scan->filter;
@@ -344,7 +345,7 @@ INLINE int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, r
     }
 }
 
-/* One loop for each set of columns that is known when this is compiled: 22 tests a row cost as much as the CRC. */
+/* One loop for each set of columns known to the compiler: 22 tests per row cost as much as the CRC. */
 INLINE int32_t scan_columns(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const rmq_window *window,
                             size_t *pos, rmq_record *out) {
     /* Copies whose address does not leave this function: the compiler keeps them in registers. */
@@ -354,8 +355,8 @@ INLINE int32_t scan_columns(rmq_scan *scan, const uint32_t wanted, rmq_batch *ba
     const uint8_t *readable = w.buf + w.len;
     rmq_known_props known;
     const int parsed = scan->filter && rmq_filter_needs_properties(scan->filter);
-    /* Bodies of changing length that nobody reads leave the hardware prefetcher behind: every line some way ahead is asked
-     * for (numbers of 1 KiB records of mixed size: 230 -> 51 ns each), unless the body is so long that two misses cost less. */
+    /* Unread bodies of changing length defeat the hardware prefetcher: every line some way ahead is prefetched (numbers
+     * of 1 KiB records of mixed size: 230 -> 51 ns each), unless the body is so long that two misses cost less. */
     const int skips_bodies = !w.check_crc && !(wanted & (BIT(RMQ_COL_BODY) | BIT(RMQ_COL_RAW)));
     int32_t code = RMQ_S_FULL;
     while (batch->rows < scan->batch_rows && batch->bytes < scan->batch_bytes) {

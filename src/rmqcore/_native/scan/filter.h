@@ -1,4 +1,4 @@
-/* Which records a scan delivers. Tested in C before any column is built; parts that are not set accept everything. */
+/* The conditions of a scan, tested in C before any column is built; conditions that are not set accept every record. */
 #ifndef RMQ_FILTER_H
 #define RMQ_FILTER_H
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 enum {
-    HEAD = RMQ_REC_BODY_V4 + 2 * RMQ_HOST_V6_EXTRA, /* the bytes before a body are at most so many */
+    HEAD = RMQ_REC_BODY_V4 + 2 * RMQ_HOST_V6_EXTRA, /* the most bytes before a body */
     WITHOUT_BODY = HEAD + 2 + RMQ_MAX_TOPIC_LEN_V2 + 2 + RMQ_MAX_PROPERTIES_LEN,
 };
 
@@ -35,8 +35,8 @@ static int32_t without_lengths(const rmq_prover *p, int64_t pos, const uint8_t *
 }
 
 int32_t rmq_proof_shape(const rmq_prover *p, int64_t pos, rmq_record *rec, int32_t *body_crc) {
-    /* The record as it would be without its body, its length fields in their places and nothing else behind the head: so
-     * rmq_record_parse, which reads no more, has the word here too. */
+    /* The record without its body: its length fields in their places and nothing else behind the head. So
+     * rmq_record_parse, which reads only these bytes, decides here too. */
     uint8_t probe[WITHOUT_BODY];
     const int64_t left = file_end(p) - pos;
     rec->at = NULL;

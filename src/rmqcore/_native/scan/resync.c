@@ -15,13 +15,13 @@ size_t rmq_next_magic(const uint8_t *buf, size_t pos, size_t limit, uint8_t a, u
 size_t rmq_next_candidate(const uint8_t *buf, size_t pos, size_t limit, rmq_candidates *candidates) {
     rmq_candidates *c = candidates;
     if (!c->begun || c->message < pos) c->message = rmq_next_magic(buf, pos, limit, 0xDA, 0xA3);
-    /* Not further than that: who asks for the first place alone pays for the bytes before it alone. */
+    /* Not further than that: a search for the first place pays only for the bytes before it. */
     if (!c->begun || c->blank < pos) c->blank = rmq_next_magic(buf, pos, c->message, 0xCB, 0xD4);
     c->begun = 1;
     return c->blank;
 }
 
-/* As rmq_window_step, but for what the CRC may cost. */
+/* As rmq_window_step, with a limit on the cost of the CRC. */
 static int32_t paid_step(const rmq_window *w, size_t pos, uint64_t *credit, rmq_record *rec) {
     rmq_window plain = *w;
     plain.check_crc = 0;

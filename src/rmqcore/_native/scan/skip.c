@@ -4,20 +4,21 @@ enum { UNKNOWN = -1, HEAD = RMQ_REC_BODY_V4 + 2 * RMQ_HOST_V6_EXTRA };
 
 static int64_t window_pos(const rmq_prover *p) { return p->window.phy_offset - p->file_from_offset; }
 
-/* What may still be hashed in vain at a place of the window. */
+/* The bytes that may still be hashed in vain at a place of the window. */
 static uint64_t credit_at(const rmq_skip *skip, size_t pos) {
     const int64_t left = skip->prover->window.phy_offset + (int64_t)pos - skip->credit_from - skip->in_vain;
     return left > 0 ? (uint64_t)left : 0;
 }
 
-/* Whether what was found wrong at pos was told from bytes that nobody is writing. */
+/* Whether the damage at pos was found in bytes that no writer is changing. */
 static int is_settled(const rmq_skip *skip, size_t pos, const rmq_record *rec) {
     const size_t left = skip->prover->window.len - pos;
     const size_t size = rec->msg_size > HEAD ? rec->msg_size : HEAD;
     return pos + (size < left ? size : left) <= skip->settled;
 }
 
-/* Whether a record or BLANK at `at`, a position of the file, proves itself; UNKNOWN where that takes more than a constant. */
+/* Whether a record or BLANK at `at`, a position of the file, proves itself; UNKNOWN if that takes more than constant
+ * time. */
 static int proves_itself(rmq_skip *skip, size_t pos, int64_t at) {
     rmq_prover *p = skip->prover;
     rmq_record rec;
@@ -37,7 +38,7 @@ static int proves_itself(rmq_skip *skip, size_t pos, int64_t at) {
     return 0;
 }
 
-/* The next place in the window behind pos that proves itself; -1 when there is none, or it takes more to tell. */
+/* The next place in the window behind pos that proves itself; -1 if no place does, or the window does not decide. */
 static int64_t search(rmq_skip *skip, size_t pos) {
     rmq_prover *p = skip->prover;
     rmq_record rec;
@@ -53,18 +54,18 @@ static int64_t search(rmq_skip *skip, size_t pos) {
         skip->in_vain += (int64_t)(before - credit);
         if (code >= 0) return window_pos(p) + (int64_t)at;
         if (code != RMQ_E_SHORT) return -1;
-        /* It goes past the window. */
+        /* The record ends behind the window. */
         const int proven = proves_itself(skip, pos, window_pos(p) + (int64_t)at);
         if (proven) return proven == UNKNOWN ? -1 : window_pos(p) + (int64_t)at;
         from = at + 1;
     }
 }
 
-/* Where the scan goes on behind bytes that are no record, inside the window; -1: not told. */
+/* Where the scan continues behind bytes that are not a record, inside the window; -1: undecided. */
 static int64_t next_place(rmq_skip *skip, size_t pos, int32_t code) {
     rmq_prover *p = skip->prover;
     int64_t guesses[2];
-    /* Zeros have no lengths to try. */
+    /* Zeros have no lengths to test. */
     const int count = code == RMQ_E_ZERO ? 0 : rmq_proof_guesses(p, window_pos(p) + (int64_t)pos, guesses);
     if (count < 0) return -1;
     for (int i = 0; i < count; i++) {
@@ -75,7 +76,7 @@ static int64_t next_place(rmq_skip *skip, size_t pos, int32_t code) {
     return search(skip, pos);
 }
 
-/* What is wrong with a record that goes past the window, as rmq_proof_shape says; 0 where nothing is, or it is not told. */
+/* The fault of a record that ends behind the window, by rmq_proof_shape; 0 without a fault, or if undecided. */
 static int32_t wrong_behind(const rmq_skip *skip, size_t pos, rmq_record *rec) {
     int32_t stored;
     if (rec->msg_size == 0) return 0;
@@ -83,7 +84,7 @@ static int32_t wrong_behind(const rmq_skip *skip, size_t pos, rmq_record *rec) {
     return code >= 0 || code == RMQ_PROOF_FETCH ? 0 : code;
 }
 
-/* Behind a sound head at *pos, which proves itself: nobody has to be done with writing it. */
+/* Moves behind a sound head at *pos. A head proves itself, also while a writer is active behind it. */
 static int pass_head(rmq_skip *skip, size_t *pos) {
     const rmq_window *w = &skip->prover->window;
     const int64_t at = w->phy_offset + (int64_t)*pos;
@@ -108,7 +109,7 @@ int rmq_skip_damage(rmq_skip *skip, size_t *pos, int32_t code, const rmq_record 
         next = next_place(skip, *pos, code);
         if (next < 0) return 0;
         next -= window_pos(skip->prover);
-        /* What begins behind the window is for the next one. */
+        /* A place behind the window is left to the next window. */
         if (next > (int64_t)w->len) return 0;
     }
     skip->notes[skip->count++] = (rmq_skipped){

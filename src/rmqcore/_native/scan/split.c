@@ -20,7 +20,7 @@ static int64_t sound_size(const rmq_window *w, size_t pos, uint32_t max_record_s
     return code == RMQ_E_SHORT && rec.msg_size <= max_record_size ? RMQ_SPLIT_MORE : RMQ_SPLIT_ODD;
 }
 
-/* The place of the walk behind the heads at pos, or behind those before the boundary; or RMQ_SPLIT_MORE or RMQ_SPLIT_ODD. */
+/* The walk's place behind the heads at pos, or behind those before the boundary; or RMQ_SPLIT_MORE or RMQ_SPLIT_ODD. */
 static int64_t behind_heads(const rmq_window *w, size_t pos, size_t boundary) {
     while (pos < boundary) {
         const int64_t at = w->phy_offset + (int64_t)pos;
@@ -50,7 +50,7 @@ static int64_t walk_from_start(const rmq_window *w, size_t boundary, uint32_t ma
     return (int64_t)pos;
 }
 
-/* Whether a BLANK before limit says that the file ends with it. limit + RMQ_BLANK_MIN_SIZE - 1 <= w->len. */
+/* Whether a BLANK before limit reaches exactly to the end of the file. limit + RMQ_BLANK_MIN_SIZE - 1 <= w->len. */
 static int has_blank(const rmq_window *w, size_t limit) {
     rmq_record rec;
     for (size_t pos = 0;; pos++) {
@@ -60,7 +60,7 @@ static int has_blank(const rmq_window *w, size_t limit) {
     }
 }
 
-/* The same of the mark that ends a DLedger file. limit + RMQ_BLANK_MIN_SIZE - 1 <= w->len. */
+/* The same for the mark that ends a DLedger file. limit + RMQ_BLANK_MIN_SIZE - 1 <= w->len. */
 static int has_end_mark(const rmq_window *w, size_t limit) {
     rmq_record rec;
     for (size_t pos = 0; pos < limit; pos++) {
@@ -104,7 +104,7 @@ int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_recor
             end = (size_t)behind;
         }
         if (end < boundary) {
-            /* That it is sound as well shows when the search arrives there. */
+            /* The search checks that it is sound when it arrives there. */
             if (w->len - end < PLACE_END || !is_candidate(w, end)) return RMQ_SPLIT_ODD;
         } else if (answer == RMQ_SPLIT_NOTHING) {
             answer = (int64_t)end;

@@ -1,5 +1,5 @@
 /* Topics as numbers: the first topic seen is 0, the next new one 1, ... Owns its memory (the one kernel part, with batch.c,
- * that allocates): the number of topics is not known beforehand. */
+ * that allocates): the number of topics is unknown beforehand. */
 #ifndef RMQ_TOPICS_H
 #define RMQ_TOPICS_H
 
@@ -15,7 +15,7 @@ typedef struct rmq_topics rmq_topics;
 rmq_topics *rmq_topics_new(void); /* NULL without memory */
 void rmq_topics_free(rmq_topics *topics);
 int32_t rmq_topics_count(const rmq_topics *topics);
-/* Bytes of memory that the topics take, about. */
+/* Approximate bytes of memory of the topics. */
 size_t rmq_topics_bytes(const rmq_topics *topics);
 /* Forgets all topics: the next one is 0 again. */
 void rmq_topics_clear(rmq_topics *topics);

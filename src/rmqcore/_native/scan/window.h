@@ -1,6 +1,6 @@
 /* One step of a scan: the record at a position of a window of CommitLog bytes.
  *
- * All sinks (views, columns) walk with rmq_window_step, so there is one answer to "is this a record".
+ * All sinks (views, columns) walk with rmq_window_step, so one function decides what a record is.
  */
 #ifndef RMQ_WINDOW_H
 #define RMQ_WINDOW_H
@@ -14,7 +14,7 @@ typedef struct rmq_window {
     int64_t end_offset;   /* CommitLog offset just past the file (or the whole input); records never cross it */
     int check_place;      /* require PHYSICALOFFSET == phy_offset + pos */
     int check_crc;        /* require BODYCRC */
-    int64_t trusted;      /* the record at this CommitLog offset is taken without BODYCRC; -1: none */
+    int64_t trusted;      /* the record at this CommitLog offset is accepted without BODYCRC; -1: none */
 } rmq_window;
 
 /* The record's size > 0 with *rec filled, or RMQ_R_BLANK, or RMQ_E_*. RMQ_E_SHORT means "more bytes of the file are
@@ -27,7 +27,8 @@ static inline int32_t rmq_window_step(const rmq_window *w, size_t pos, rmq_recor
         const int64_t left_in_file = w->end_offset - at;
         const int64_t needed = rec->msg_size ? (int64_t)rec->msg_size : RMQ_BLANK_MIN_SIZE;
         if (needed <= left_in_file) return RMQ_E_SHORT;
-        /* For a header that does not fit, found = what is left; for a record, its TOTALSIZE and the most it may be. */
+        /* For a header that does not fit, found = the bytes left; for a record, its TOTALSIZE and the greatest allowed.
+         * */
         if (rec->msg_size == 0) return rmq_record_refuse(rec, RMQ_E_SHORT_FILE, left_in_file, RMQ_BLANK_MIN_SIZE);
         return rmq_record_refuse(rec, RMQ_E_PAST_FILE, rec->msg_size, left_in_file);
     }

@@ -30,13 +30,13 @@ int rmq_out_grow(rmq_out *out, size_t more) {
 static inline uint64_t load8(const uint8_t *p) { return __builtin_bswap64((uint64_t)rmq_load_i64(p)); }
 static inline void store8(uint8_t *p, uint64_t word) { rmq_store_i64(p, (int64_t)__builtin_bswap64(word)); }
 
-/* The top bit of each byte that is `byte`; one above such a byte may be set too, so that only the lowest is to be believed. */
+/* The top bit of each byte that is `byte`; a bit above that byte may be set too, so that only the lowest is reliable. */
 static inline uint64_t is_byte(uint64_t word, uint8_t byte) {
     const uint64_t x = word ^ EACH(byte);
     return (x - EACH(1)) & ~x & EACH(0x80);
 }
 
-/* Likewise, of each byte that JSON spells in another way, or is not ASCII. */
+/* Likewise, of each byte that JSON escapes, or that is not ASCII. */
 static inline uint64_t odd_in_json(uint64_t word) {
     const uint64_t control = (word - EACH(0x20)) & ~word;
     return ((control | word) & EACH(0x80)) | is_byte(word, '"') | is_byte(word, '\\');
@@ -87,7 +87,7 @@ static uint8_t *put_escape(uint8_t *to, uint8_t c, enum how how) {
     return to;
 }
 
-/* Writes the character at *p, of which [*p, end) can be read, and goes behind it. */
+/* Writes the character at *p, where [*p, end) is readable, and moves *p behind it. */
 static inline uint8_t *put_character(uint8_t *to, const uint8_t **p, const uint8_t *end, enum how how) {
     uint32_t cp = **p;
     *p += cp < 0x80 ? 1 : rmq_utf8_next(*p, (size_t)(end - *p), &cp);
@@ -102,11 +102,11 @@ static inline uint8_t *put_character(uint8_t *to, const uint8_t **p, const uint8
 static inline __attribute__((always_inline)) void put(rmq_out *out, const uint8_t *p, size_t len, enum how how) {
     const uint8_t *end = p + len;
     while (p < end) {
-        /* Room for the worst of a piece only: a body of many MB is not to take six times as much. */
+        /* Room for the worst case of a piece only: a body of many MB must not need six times its size. */
         const uint8_t *stop = (size_t)(end - p) > PIECE ? p + PIECE : end;
         if (!rmq_out_room(out, MOST_A_BYTE * (PIECE < len ? PIECE : len) + 8)) return;
         uint8_t *to = out->at + out->len;
-        while (p < stop) { /* a character of several bytes may go past it */
+        while (p < stop) { /* a character of several bytes may end behind it */
             if (stop - p >= 8) {
                 const uint64_t word = load8(p);
                 const uint64_t odd = how == AS_IT_IS ? word & EACH(0x80) : odd_in_json(word);
@@ -162,7 +162,7 @@ static int begins_as_formula(const uint8_t *p, size_t len) {
     }
 }
 
-/* Where the first byte lies that wants quotes around the field; len where none does. */
+/* Position of the first byte that requires quotes around the field; len if no byte does. */
 static size_t first_odd(const uint8_t *p, size_t len) {
     size_t at = 0;
     for (; len - at >= 8; at += 8) {
@@ -184,7 +184,7 @@ void rmq_out_csv_field(rmq_out *out, size_t begin, int safe) {
     uint8_t *field = out->at + begin, *from = field + len, *to = from + apostrophe + quoted + quotes;
     if (quoted) *to = '"';
     out->len = (size_t)(to - out->at) + quoted;
-    for (; quotes; quotes--) { /* from behind: what is moved is not yet written over */
+    for (; quotes; quotes--) { /* from the end: bytes are moved before they are overwritten */
         const uint8_t *end = from;
         while (*--from != '"') continue;
         to -= end - from;

@@ -2,7 +2,7 @@
 #include "format/utf8.h"
 #include <string.h>
 
-/* ---- what stands between the values ------------------------------------------------------------------------------------ */
+/* ---- separators of the values ------------------------------------------------------------------------------------------ */
 
 /* The values, in the order of a line. */
 // clang-format off: as many as a line takes
@@ -13,7 +13,7 @@ enum field {
 };
 // clang-format on
 
-/* A short text in a place of one size, so that a copy of it is a few moves. */
+/* A short text in a field of fixed size, so that its copy is a few moves. */
 enum { LITERAL_ROOM = 40 };
 typedef struct literal {
     char text[LITERAL_ROOM - 1];
@@ -21,7 +21,7 @@ typedef struct literal {
 } literal;
 #define LITERAL(text) {text, sizeof text - 1}
 
-/* What JSON has before each value, and after the last one. */
+/* The text that JSON has before each value, and after the last one. */
 // clang-format off: a table
 static const literal json[] = {
     [PHY_OFFSET] = LITERAL("{\"phy_offset\": "),
@@ -56,7 +56,7 @@ typedef struct row {
     rmq_row_kind kind;
 } row;
 
-/* What comes before a value; the room for it is there. */
+/* Writes the text before a value; the caller has made room. */
 static inline char *separator(const row *row, enum field field, char *to) {
     if (row->kind == RMQ_ROW_JSON) {
         memcpy(to, json[field].text, sizeof json[field].text);
@@ -78,12 +78,12 @@ static inline char *number(const row *row, enum field field, char *to, int64_t v
 
 /* ---- properties --------------------------------------------------------------------------------------------------------- */
 
-enum { MOST_PROPERTIES = 64 }; /* that are compared with each other; a client sets two to eight */
+enum { MOST_PROPERTIES = 64 }; /* compared with each other; a client sets two to eight */
 
 typedef struct properties {
     rmq_prop each[MOST_PROPERTIES];
     size_t count;
-    int odd; /* more of them, or names of which two that differ may become one text */
+    int odd; /* more of them, or different names that may become one text */
     rmq_known_props known;
 } properties;
 
@@ -181,7 +181,7 @@ static void put_properties(const row *row, const properties *found) {
     if (quoted) put_bytes(out, "\"", 1);
 }
 
-/* The same where the caller knows the object. */
+/* The same for a caller that has the object. */
 static void put_given_properties(const row *row, rmq_row_text object) {
     const size_t begin = row->out->len;
     rmq_out_text(row->out, object.p, object.len);
@@ -196,7 +196,7 @@ enum {
     TAIL_ROOM = 3 * LITERAL_ROOM + RMQ_MSG_ID_V6_LEN + RMQ_DECIMAL_ROOM,
 };
 
-/* All that comes before the body. */
+/* All values before the body. */
 static void put_head(const row *row) {
     if (!rmq_out_room(row->out, HEAD_ROOM)) return;
     const rmq_record *rec = row->rec;
