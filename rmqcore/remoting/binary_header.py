@@ -35,7 +35,7 @@ def decode_binary_header(data: bytes) -> RemotingCommand:
     while reader.pos < end:
         name = reader.text(_SHORT, "extFields name")
         value = reader.text(_INT, "extFields value")
-        if name and value:  # Java reads an empty text as null, and drops a field without name or value
+        if name and value:  # Java reads an empty text as null, and drops the field
             fields[name] = value
     if end != reader.pos or end != len(data):
         raise ProtocolError(PART, reader.pos, "extFields end", end, f"{reader.pos} of {len(data)}")

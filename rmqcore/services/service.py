@@ -64,7 +64,7 @@ class Service(ABC):
         """Wake all callers that wait for the service; the thread calls it at its end, for any reason."""
 
     def start(self) -> None:
-        """Start the thread. Not for the main thread, where an exception of a signal handler could cut the start short."""
+        """Start the thread. Not for the main thread, where an exception of a signal handler could cut it short."""
         self._thread.start()
 
     def wake(self) -> None:
