@@ -1,6 +1,6 @@
 """Requested topics that the store lacks, or has in a place that rmqcore does not read.
 
-They are named, instead of printing an empty result.
+Verbs name these topics instead of printing an empty result.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class UnknownTopics:
         return bool(self._missing or self._elsewhere)
 
     def exit_code(self, code: int) -> int:
-        """Return the exit code of a verb that would end with `code` if all topics were there."""
+        """Return the exit code of a verb that would end with `code` if no topic were missing."""
         return FAILED if (self._missing or self._elsewhere) and code == OK else code
 
     def tell(self) -> None:
