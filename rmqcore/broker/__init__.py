@@ -1,4 +1,4 @@
-"""A broker on a store: what its clients ask for, what it knows beside the store, and its sockets.
+"""A broker on a store: its answers to clients, its own state, and its sockets.
 
-May import everything below `opening`, that included; never Spark. docs/broker.md says what it serves.
+May import `opening` and everything below it; never Spark. docs/broker.md lists the requests that it serves.
 """

@@ -23,7 +23,7 @@ class Attribute:
     changeable: bool = True
 
     def check(self, value: str) -> None:
-        """Refuse a value that it may not have.
+        """Refuse a value that the attribute does not allow.
 
         Raises
         ------
@@ -111,7 +111,7 @@ def _apply(
     *,
     new: bool,
 ) -> None:
-    """Set an attribute, or delete it where there is no value."""
+    """Set an attribute, or delete it if `value` is None."""
     attribute = known.get(name)
     if attribute is None:
         raise ValueError(f"unsupported key: {name}")

@@ -1,4 +1,4 @@
-"""A broker without its sockets: the store, what the broker knows beside it, and the clock and loop that it goes by.
+"""A broker without its sockets: the store, the broker's own state, and the clock and loop that it uses.
 
 Source: RocketMQ 5.5.0 BrokerController.
 """
@@ -47,7 +47,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class Broker:
-    """All that the handlers of requests share. Its methods are called by the loop's thread only.
+    """The state that all request handlers share. Its methods are called by the loop's thread only.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ class Broker:
     settings : BrokerSettings
     loop : Loop
     address : str
-        ``host:port`` that clients are told.
+        ``host:port`` that clients receive.
     store_host : str, optional
         ``ip:port`` that stored records name, and that message ids have in them; `address` where that is one already.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
     steady_ms : callable, optional
-        Milliseconds of a clock that is never set: how long something is waited for.
+        Milliseconds of a clock that is never set, for timeouts.
 
     Attributes
     ----------
@@ -70,11 +70,11 @@ class Broker:
         Requests of the broker that a client is to answer.
     config_files : ConfigFiles
     worker : Worker
-        For what an administrator asks of the disk.
+        For requests of administrators that read the disk.
     parser : Worker
         For long bodies of requests and answers.
     readers : Worker
-        For messages that memory does not hold. As much of it waits as there are requests, which have their bound.
+        For messages that memory does not hold. At most one piece of work waits per request, and requests are bounded.
     topics : TopicConfigs
     deleted_topics : DeletedTopics
     groups : SubscriptionGroups
@@ -95,9 +95,9 @@ class Broker:
     said_once : SaidOnce
         Warnings that clients cause by requests that are not served.
     puts_in_flight : int
-        Messages that are appended, and of which disk and followers have not answered yet.
+        Messages that are appended, and that the disk or followers have not confirmed yet.
     safe_waits : tuple of OffsetWaits
-        For what a message that waits is answered: the disk, followers, both; see `put_message.when_safe`.
+        What waiting messages wait for: the disk, followers, both; see `put_message.when_safe`.
     """
 
     def __init__(
@@ -200,16 +200,16 @@ class Broker:
         self.offsets.client_closed(channel.peer)
 
     def _evict(self, channel: Channel) -> None:
-        """Close a connection that takes too much, and forget its clients now, whenever its peer takes notice."""
+        """Close a connection that takes too much memory, and forget its clients now, before its peer notices."""
         channel.close()
         self.channel_closed(channel)
 
     def change_settings(self, settings: BrokerSettings) -> None:
-        """Go by other settings from now on; what was read at the start stays as it was."""
+        """Use other settings from now on; parts that read them at the start keep the earlier ones."""
         self.settings = self.topics.settings = self.groups.settings = settings
 
     def drop_silent(self) -> None:
-        """Forget clients, filters and locks that nobody has renewed in time.
+        """Forget clients, filters and locks that were not renewed in time.
 
         Source: RocketMQ 5.5.0 ClientHousekeepingService#scanExceptionChannel.
         """
@@ -220,7 +220,7 @@ class Broker:
         self.queue_locks.drop_expired()
 
     def start(self) -> None:
-        """Begin what needs no request: delayed messages, and checks of transactions; what clients will miss is logged."""
+        """Start the delivery of delayed messages and the checks of transactions; log what clients will miss."""
         self.disk_guard.is_full()
         self.topics.tell_of_unknown(self.store.topics())
         if not self.store.config.is_slave:  # a slave gets again from its master what its log lost
@@ -229,7 +229,7 @@ class Broker:
         self.transactions.start()
 
     def stop(self) -> None:
-        """End what `start` and `every` have begun, drop held pulls, and write all files; it waits for the disk."""
+        """End what `start` and `every` have begun, drop held pulls, and write all files; wait for the disk."""
         self.worker.close()
         self.parser.close()
         self.readers.close()
@@ -246,7 +246,7 @@ class Broker:
 
 
 class _Repeated:
-    """A step that the loop makes again and again; one that raises is made again as well."""
+    """A step that the loop repeats, also after the step raised."""
 
     def __init__(self, loop: Loop, period: float, step: Callable[[], object]) -> None:
         self._loop = loop

@@ -24,8 +24,8 @@ _LOG = logging.getLogger("rmqcore.broker")
 class Call:
     """A request that came over a channel.
 
-    A handler returns the response; or None, and then calls `answer` itself, at once or later, or never where the request wants
-    no answer.
+    A handler returns the response; or None, and then calls `answer` itself, at once or later, or never if the request
+    wants no answer.
 
     Attributes
     ----------
@@ -72,19 +72,19 @@ class Call:
             self.channel.keep(-kept)
 
     def keep(self, size: int) -> None:
-        """Count bytes, those of a message say, that wait with the request until `answer` is called, also of a one-way one."""
+        """Count bytes, for example a message's, that the request keeps, one-way or not, until `answer` is called."""
         kept = size + _WAITING_BYTES
         self._kept += kept
         self.channel.keep(kept)
 
     def drop_frame(self) -> None:
-        """Forget what of the frame of a request that waits only `fields` need: no limit of buffers counts it while it waits."""
+        """Drop the frame of a waiting request, which only `fields` need: the limits of buffers do not count it."""
         self.request.body = b""
         self.request.remark = None
         self.request.ext_fields = {}
 
     def memory_bytes(self) -> int:
-        """About what the texts of a request take that waits without its frame."""
+        """Estimated bytes that the texts of a request take while it waits without its frame."""
         return sum(getsizeof(value) for value in self.fields.values())
 
 
@@ -101,10 +101,10 @@ def error_response(
 
 
 def answer_later(call: Call, step: Callable[[], RemotingCommand | None]) -> None:
-    """Make a step of a call that returned long ago, and send its response; an error is a response as well."""
+    """Run a step of a call whose handler has returned, and send the response; an error becomes a response too."""
     try:
         response = step()
-    except Exception as error:  # noqa: BLE001 as in `handle`: the client gets an answer, and all else goes on
+    except Exception as error:  # noqa: BLE001 as in `handle`: the client gets an answer, and the loop continues
         response = error_response(call.request, call.channel, error)
     if response is not None:
         call.answer(response)

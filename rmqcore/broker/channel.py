@@ -9,20 +9,20 @@ from rmqcore.remoting.command import RemotingCommand
 
 
 class Channel(Protocol):
-    """A connection of a client. It is told apart by identity, and may be a key."""
+    """A connection of a client. Connections compare by identity, and may be keys of a dict."""
 
     @property
     def peer(self) -> str:
-        """Address of the client as ``ip:port``, of IPv6 ``[ip]:port``."""
+        """Address of the client as ``ip:port``; ``[ip]:port`` for IPv6."""
         ...
 
     @property
     def closed(self) -> bool:
-        """Nothing that is sent arrives any more."""
+        """True if the connection is closed: nothing that is sent arrives any more."""
         ...
 
     def send(self, command: RemotingCommand) -> None:
-        """Send a command, or drop it where the connection is closed. Called by the loop's thread only."""
+        """Send a command, or drop it if the connection is closed. Called by the loop's thread only."""
         ...
 
     def close(self) -> None:
@@ -34,15 +34,15 @@ class Asker(Channel, Protocol):
     """A channel over which requests come, which are answered in their order."""
 
     def hold(self) -> None:
-        """Leave the requests that follow unanswered until `release` is called as often."""
+        """Leave the requests that follow unanswered until `release` was called once for each `hold`."""
         ...
 
     def release(self) -> None:
-        """Go on with the requests that followed. Called by the loop's thread only."""
+        """Continue with the requests that followed. Called by the loop's thread only."""
         ...
 
     def keep(self, size: int) -> None:
-        """Count bytes that a request keeps while it waits; a negative number is given back. Above a bound requests wait."""
+        """Count bytes that a waiting request keeps; a negative number frees them. Above a bound, requests wait."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Requests of the broker that a client answers: which answer belongs to which, and what happens when none comes."""
+"""Requests of the broker to clients: matching the answers, and timeouts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ClientRequests:
     def ask(
         self, channel: Channel, request: RemotingCommand, on_answer: OnAnswer, timeout_ms: int
     ) -> None:
-        """Send a request, which gets a number of the broker's own, and call `on_answer` later, never during this call."""
+        """Send a request under a number of the broker's own, and call `on_answer` later, never during this call."""
         opaque = next(self._opaques) % _OPAQUES
         request.opaque = opaque
         timer = self._loop.call_later(
@@ -48,7 +48,7 @@ class ClientRequests:
         self._finish((channel, response.opaque), response)
 
     def channel_closed(self, channel: Channel) -> None:
-        """Report to all callers that wait for a client that no answer will come."""
+        """Report to all callers that wait for a client that it will not answer."""
         for key in [key for key in self._waiting if key[0] is channel]:
             self._finish(key, None)
 

@@ -35,8 +35,8 @@ _T = TypeVar("_T")
 class ConfigFiles:
     """The files of one broker. Its methods are called by the loop's thread only.
 
-    A file is written under another name, synced, and takes its place; what was there becomes ``NAME.bak``, unless it could not
-    be read, and then ``NAME.damaged``. The latest of the values that wait for the same file is written, once.
+    A file is written under another name, synced, and renamed. The file before it becomes ``NAME.bak``, or
+    ``NAME.damaged`` if it could not be read. Of the values that wait for the same file only the latest is written.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ConfigFiles:
     Attributes
     ----------
     problems : list of str
-        What was wrong with files that were read, each as a sentence.
+        What is wrong with the files that were read, one sentence for each.
     """
 
     def __init__(self, paths: StorePaths, loop: Loop) -> None:
@@ -61,28 +61,28 @@ class ConfigFiles:
     # ---- reading ------------------------------------------------------------------------------------
 
     def load(self, name: str) -> dict[str, Any] | None:
-        """Read a file, as `load_as`, whatever object it holds."""
+        """Read a file as `load_as` does, and accept any object."""
         return self.load_as(name, lambda saved: saved)
 
     def load_as(self, name: str, parse: Callable[[dict[str, Any]], _T]) -> _T | None:
-        """Read a file such as ``topics.json``; None where a broker has never written it.
+        """Read a file, for example ``topics.json``; return None if a broker has never written it.
 
         Parameters
         ----------
         name : str
         parse : callable
-            Gets the object of the file. What it raises makes the file one that cannot be read.
+            Receives the object of the file. If it raises, the file counts as unreadable.
 
         Raises
         ------
         StoreFormatError
-            The file is there and cannot be read, nor can its ``.bak``: an answer would have less than the broker knew.
+            The file exists, and neither it nor its ``.bak`` can be read: the broker would lose what it knew.
 
         Notes
         -----
-        As in Java the ``.bak`` is read where the file is missing, empty, or cannot be read; `problems` and the log tell of it.
-        Java begins without all that the file had where there is no ``.bak``. An empty file without a ``.bak`` counts as none:
-        it is what a crash leaves of the first write of a Java broker.
+        As in Java the ``.bak`` is read if the file is missing, empty or unreadable; `problems` and the log name it.
+        Without a ``.bak`` Java starts without the contents of the file. An empty file without a ``.bak`` counts as
+        missing: a crash in the first write of a Java broker leaves one.
         """
         found, wrong = self._read(name, parse)
         if found is not None:
@@ -107,7 +107,7 @@ class ConfigFiles:
     def _read(
         self, name: str, parse: Callable[[dict[str, Any]], _T]
     ) -> tuple[_T | None, str | None]:
-        """What a file holds, or why it cannot be read; neither where it is not there."""
+        """Return what a file holds, or why it cannot be read; neither if the file is missing."""
         try:
             saved = read_config_file(self._paths, f"{_FOLDER}/{name}")
             return None if saved is None else parse(saved), None
@@ -183,7 +183,7 @@ class ConfigFiles:
         return writing
 
     def _written(self, name: str, file: _File, writing: Future[None]) -> None:
-        """Go on with a file after a write, unless `close` did."""
+        """Continue with a file after a write, unless `close` already did."""
         if file.writing is not writing:
             return
         if not self._end(name, file, writing):
@@ -196,11 +196,11 @@ class ConfigFiles:
             self._begin(name, file)
 
     def _end(self, name: str, file: _File, writing: Future[None]) -> bool:
-        """Call all that waited for a write; the value of a failed write waits again, unless there is a newer one."""
+        """Call the callbacks of a write; the value of a failed write waits again, unless a newer one waits."""
         error = writing.exception()
         if error is None and file.wrong is not None:
             _LOG.warning("%s can be written again", self._path(name))
-        elif error is not None and str(error) != file.wrong:  # it is tried again each few seconds
+        elif error is not None and str(error) != file.wrong:  # it is tried again every few seconds
             _LOG.error("%s could not be written: %s; trying again", self._path(name), error)
         file.wrong = None if error is None else str(error)
         if error is not None:
@@ -224,7 +224,7 @@ class ConfigFiles:
 
 
 class _File:
-    """What waits for a file, what is written now, and who waits for either."""
+    """The value that waits for a file, the one being written, and the callbacks of both."""
 
     __slots__ = ("thens", "told", "value", "waiting", "writing", "wrong")
 

@@ -1,4 +1,4 @@
-"""Limits what a peer can make the broker log: short lines without control characters, a few of each kind per second."""
+"""A limit for log lines that peers cause: short, without control characters, a few of each kind per second."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOST_LINES = 10
 
 
 class LogLimit(logging.Filter):
-    """Shortens the lines of a logger, and leaves out lines beyond `MOST_LINES` per second. Thread-safe.
+    """A filter that shortens the lines of a logger and drops those beyond `MOST_LINES` per second. Thread-safe.
 
-    The limit counts places in the code and not peers: a thousand peers that each cause a line are a flood too.
+    The limit counts for each place in the code, not for each peer: a thousand peers with one line each are a flood too.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ class LogLimit(logging.Filter):
         self._places: dict[tuple[str, int], _Place] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Shorten a record, and return whether it is logged."""
+        """Shorten a log record, and return whether it is logged."""
         with self._lock:
             place = self._places.setdefault((record.pathname, record.lineno), _Place())
             left_out = place.next_line(self._clock())
         if left_out is None:
             return False
-        if isinstance(record.args, tuple):  # what stands behind a long name is not cut off
+        if isinstance(record.args, tuple):  # the text behind a long name is not cut off
             record.args = tuple(
                 cut(value, MOST_NAME) if isinstance(value, str) else value for value in record.args
             )
@@ -60,7 +60,7 @@ class _Place:
         self.lines = self.left_out = 0
 
     def next_line(self, now: float) -> int | None:
-        """Return how many lines were left out before this one; None where this one is left out too."""
+        """Return how many lines were left out before this one; None if this one is left out too."""
         if now - self.began >= 1:
             self.began, self.lines = now, 0
         if self.lines >= MOST_LINES:

@@ -12,7 +12,7 @@ SWITCH_INTERVAL_S = 0.0005
 
 
 class _Rest:
-    """How many pieces of work keep the collector still, and whether it was on before the first."""
+    """How many pieces of work keep the collector off, and whether it was on before the first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,10 +38,10 @@ _REST = _Rest()
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the garbage collector still while a thread makes, and drops, some hundred thousand objects.
+    """Keep the garbage collector off while a thread creates and drops some hundred thousand objects.
 
-    Each time their number has grown by a quarter it looks at all objects of the process, up to 0.1 s in which no thread runs.
-    They are in no circles: nothing is lost by waiting. A collector that is off already stays so.
+    Each time their number grows by a quarter, the collector would visit all objects of the process, for up to 0.1 s in
+    which no thread runs. The objects form no cycles, so the delay loses nothing. A collector that was off stays off.
     """
     _REST.begin()
     try:

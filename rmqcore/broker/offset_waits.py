@@ -1,4 +1,4 @@
-"""Messages that wait until the log is safe up to their end, in that order: the store is asked for the first alone."""
+"""Messages that wait until the log is safe up to their end, in that order, with one callback in the store."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Ask(Protocol):
         ...
 
 
-# Not frozen, though it is never changed: that triples what it costs to make one, and a SYNC_MASTER makes one for each send.
+# Not frozen, though it is never changed: frozen, it costs three times as much, and a SYNC_MASTER makes one per send.
 @dataclass(slots=True, eq=False)
 class _Wait:
-    """One message: where it ends, when its time is over, and what is called."""
+    """One message: the offset of its end, the time at which its wait ends, and the callback."""
 
     end_offset: int
     until: float
@@ -40,8 +40,8 @@ class _Wait:
 class OffsetWaits:
     """The messages that wait for the disk, or those that wait for followers. Only the loop's thread calls its methods.
 
-    A log that is safe up to one offset is safe up to all smaller ones. So the store holds one callback, that of the first
-    message, however many wait. With a callback for each message a SYNC_MASTER spends more on them than on the messages.
+    A log that is safe up to one offset is safe up to all smaller ones. So the store holds only the callback of the
+    first message. With a callback for each message a SYNC_MASTER spends more on callbacks than on messages.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class OffsetWaits:
     safe_to : callable
         Returns the CommitLog offset up to which the log is safe.
     late : PutMessageStatus
-        The answer to a message whose time is over.
+        The status of a message whose time is over.
     timeout_ms : int
-        The time of each message, which begins with `add`.
+        How long each message waits, from `add` on.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class OffsetWaits:
         return len(self._waiting)
 
     def add(self, end_offset: int, then: Heard) -> None:
-        """Call ``then(status)`` once: PUT_OK, `late`, or UNKNOWN_ERROR where the store fails before the log is safe up to there.
+        """Call ``then(status)`` once: PUT_OK, `late`, or UNKNOWN_ERROR if the store fails before the log is safe.
 
         Raises
         ------
         StoreError, OSError
-            The store has failed before; `then` is not called.
+            The store had failed already; `then` is not called.
         """
         self._thread = get_ident()
         waiting = self._waiting
@@ -109,7 +109,7 @@ class OffsetWaits:
             self._loop.call_soon_threadsafe(partial(self._answer, one, status))
 
     def _answer(self, one: _Wait, status: PutMessageStatus) -> None:
-        """Answer the messages that the store's answer covers, and ask for the first of the others."""
+        """Call back the messages that the store's answer covers, and wait in the store for the first of the others."""
         is_safe = status is PutMessageStatus.PUT_OK
         self._pop_safe(max(self._safe_to(), one.end_offset if is_safe else 0))
         if status is PutMessageStatus.UNKNOWN_ERROR:
@@ -120,14 +120,14 @@ class OffsetWaits:
         self._ask_for_first()
 
     def _pop_safe(self, safe_to: int) -> None:
-        """Answer the messages that end before or at an offset, all before the next one is taken off the list."""
+        """Take all messages that end before or at an offset off the list, then call them back."""
         waiting, thens = self._waiting, []
         while waiting and waiting[0].end_offset <= safe_to:
             thens.append(waiting.popleft().then)
         call_each(thens, PutMessageStatus.PUT_OK)
 
     def _pop(self, is_meant: Callable[[_Wait], bool], status: PutMessageStatus) -> None:
-        """Answer the messages at the front that `is_meant` accepts."""
+        """Take the messages at the front that `is_meant` accepts off the list, then call them back."""
         waiting = self._waiting
         thens = [wait.then for wait in takewhile(is_meant, waiting)]
         for _ in thens:
@@ -145,7 +145,7 @@ class OffsetWaits:
             else:
                 try:
                     self._ask_for(first, round(left_s * 1000) + 1)
-                except (StoreError, OSError):  # it has failed since
+                except (StoreError, OSError):  # the store has failed since
                     self._pop(lambda _: True, PutMessageStatus.UNKNOWN_ERROR)
 
     def _answer_first(self, status: PutMessageStatus) -> None:

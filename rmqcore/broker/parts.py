@@ -1,4 +1,4 @@
-"""The broker as its puts, delay levels and transactions use it; they never import `broker`."""
+"""The parts of a broker that its puts, delay levels and transactions use; these never import `broker`."""
 
 from __future__ import annotations
 

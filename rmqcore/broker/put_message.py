@@ -1,4 +1,4 @@
-"""Puts of a broker: what is checked before, where a delay leads a message, and when disk and followers have it.
+"""Puts of a broker: the checks before, the queue of a delayed message, and the wait for disk and followers.
 
 No call here waits.
 
@@ -36,7 +36,7 @@ _TIMER_OUT = "TIMER_OUT_MS"
 _MOST_TOPIC_BYTES, _MOST_RETRY_TOPIC_BYTES = 127, 255
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
 _LOG = logging.getLogger("rmqcore.broker")
-# Whatever the others are, the store has said why, and says it again to the next one.
+# Errors of a store that refuses all messages: it has logged why, and raises again for the next message.
 _NOT_SERVED = (StoreClosedError, StoreFailedError, ShortageError)
 
 
@@ -53,11 +53,11 @@ def store_message(
     ----------
     broker : BrokerParts
     message : Message
-        Complete; it belongs to the store from now on, and is without its body when `then` is called.
+        Complete; the store owns it from now on, and its body is empty when `then` is called.
     then : callable
-        Gets the PutResult. Its status says what became of the message.
+        Receives the PutResult, whose status says whether the message is stored.
     is_awaited : bool
-        A client waits for what becomes of the message; one that sent it one-way does not, and neither does the broker.
+        A client waits for the result. False for a message that was sent one-way: then the broker does not wait either.
     """
     status = refusal(broker, message)
     if status is None:
@@ -66,7 +66,7 @@ def store_message(
         then(refused_result(status))
         return
     result = append_message(broker, message)
-    message.body = b""  # what waits for the disk needs no room for it
+    message.body = b""  # a message that waits for the disk needs no memory for it
     _when_safe(broker, result, message.properties, then, is_awaited=is_awaited)
 
 
@@ -78,14 +78,14 @@ def store_batch(
     *,
     is_awaited: bool = True,
 ) -> None:
-    """Put messages of one queue, all or none; as `store_message`.
+    """Put messages of one queue, all or none, as `store_message` does.
 
     Parameters
     ----------
     broker : BrokerParts
     messages : sequence of Message
     properties : mapping
-        Of the batch: they are not stored, but say whether it waits for disk and followers, and a delay refuses it.
+        Of the batch. They are not stored, but say whether it waits for disk and followers; with a delay it is refused.
     then : callable
     is_awaited : bool
     """
@@ -102,7 +102,7 @@ def store_batch(
 
 
 def append_message(broker: BrokerParts, message: Message) -> PutResult:
-    """Append a message as it is, without a check or a wait; a store that takes none answers with a status."""
+    """Append a message unchanged, without a check or a wait; a store that refuses it returns a status."""
     return _answered(partial(broker.store.append, message))
 
 
@@ -118,14 +118,14 @@ def refusal(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
     if len(topic.encode()) > most:
         return PutMessageStatus.MESSAGE_ILLEGAL
     if message.sys_flag & sysflag.INNER_BATCH:
-        return PutMessageStatus.MESSAGE_ILLEGAL  # there are no topics of batch queues
+        return PutMessageStatus.MESSAGE_ILLEGAL  # this broker has no topics with batch queues
     return None
 
 
 def is_final(broker: BrokerParts, message: Message, status: PutMessageStatus) -> bool:
     """Return True if any store would refuse the stored message again, so that repeating the put is useless.
 
-    What `for_version` alone refuses is kept: a broker without that setting delivers it.
+    False for a message that only `for_version` refuses: a broker without that setting delivers it.
     """
     if status not in _NEVER:
         return False
@@ -134,7 +134,7 @@ def is_final(broker: BrokerParts, message: Message, status: PutMessageStatus) ->
 
 
 def redirect_delayed(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
-    """Turn a message with a delay level to `SCHEDULE_TOPIC`; give the status of one that is not stored for its properties.
+    """Redirect a message with a delay level to `SCHEDULE_TOPIC`; return a status if its properties are refused.
 
     Source: RocketMQ 5.5.0 HookUtils#handleScheduleMessage, #transformDelayLevelMessage.
     """
@@ -174,7 +174,7 @@ def delay_level(properties: Mapping[str, str]) -> int:
     Raises
     ------
     ValueError
-        It is no Java int.
+        The level is not a Java int.
     """
     text = properties.get(DELAY)
     if text is None:
@@ -190,7 +190,7 @@ def _is_timer(properties: Mapping[str, str]) -> bool:
 
 
 def _answered(append: Callable[[], PutResult]) -> PutResult:
-    """Append, with a status instead of an error."""
+    """Append, and return a status instead of raising an error."""
     try:
         return append()
     except _NOT_SERVED:
@@ -210,7 +210,7 @@ def _when_safe(
     *,
     is_awaited: bool,
 ) -> None:
-    """Pass the result on: when disk and followers have answered for a message that waits, else at once."""
+    """Call `then` with the result: after disk and followers have answered if the message waits, else at once."""
     if not (result.stored and is_awaited and waits(properties) and asks_others(broker.store)):
         then(result)
         return
@@ -239,7 +239,7 @@ def _asks_followers(store: MessageStore) -> bool:
 
 
 def safe_waits(loop: Loop, store: MessageStore) -> tuple[OffsetWaits, ...]:
-    """Return what messages that wait are waited for at: the disk, followers, both or neither."""
+    """Return the waits of a store: for the disk, for followers, for both, or an empty tuple."""
     config, asked = store.config, []
 
     def on_flushed(end_offset: int, callback: Heard, timeout_ms: int) -> None:
@@ -272,7 +272,7 @@ def safe_waits(loop: Loop, store: MessageStore) -> tuple[OffsetWaits, ...]:
 
 
 def safe_offset(store: MessageStore) -> int:
-    """Return the CommitLog offset up to which messages are where they must be: on disk, and at enough followers."""
+    """Return the CommitLog offset up to which messages are safe: on disk and at enough followers, as configured."""
     safe = store.max_phy_offset
     if store.config.syncs_puts:
         safe = min(safe, store.flushed_phy_offset)
@@ -296,10 +296,10 @@ def when_safe(
     end_offset : int
         CommitLog offset behind the last message.
     then : callable
-        Receives PUT_OK; FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT; UNKNOWN_ERROR where the store has failed while it was asked;
-        SERVICE_NOT_AVAILABLE where it had failed before. In the last two cases the messages may be lost.
+        Receives PUT_OK; FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT; UNKNOWN_ERROR if the store failed during the wait;
+        SERVICE_NOT_AVAILABLE if it had failed before. In the last two cases the messages may be lost.
     puts : int
-        Messages that count as in flight until then.
+        Number of messages that count as in flight until the call.
     """
     asked = broker.safe_waits
     waiting = _Waiting(broker, puts, then, len(asked))
@@ -314,10 +314,10 @@ def when_safe(
 
 
 class _Waiting:
-    """Messages that are stored, and wait for answers about their end; its methods run in the loop's thread.
+    """Appended messages that wait for the disk, for followers, or for both; its methods run in the loop's thread.
 
-    Both waits begin at once, each with its own time. An answer of followers overrides that of the disk, as in Java: it is asked
-    for last.
+    Both waits begin at once, each with its own timeout. As in Java, the followers' answer overrides that of the disk:
+    their wait is the last of the two.
     """
 
     __slots__ = ("_answers", "_broker", "_missing", "_puts", "_then")
@@ -337,7 +337,7 @@ class _Waiting:
         broker.puts_in_flight += puts
 
     def heard(self, place: int, status: PutMessageStatus) -> None:
-        """Note the answer of the disk or of followers; the last one answers."""
+        """Note the answer of the disk or of followers; the last answer completes the put."""
         self._answers[place] = status
         self._missing -= 1
         if self._missing:
@@ -346,11 +346,11 @@ class _Waiting:
         self.answer(wrong[-1] if wrong else PutMessageStatus.PUT_OK)
 
     def refused(self) -> None:
-        """Answer where the store has failed since the append: what is appended may be lost. Later answers do not count."""
+        """Complete the put after the store has failed: appended messages may be lost. Later answers do not count."""
         self._missing = -1
         self.answer(PutMessageStatus.SERVICE_NOT_AVAILABLE)
 
     def answer(self, status: PutMessageStatus) -> None:
-        """Answer with this status, whatever was heard."""
+        """Complete the put with this status; the noted answers do not count."""
         self._broker.puts_in_flight -= self._puts
         self._then(status)

@@ -1,7 +1,7 @@
-"""Pulls that find something, without the objects of a request and a response.
+"""Pulls that find messages, without the objects of a request and a response.
 
-What is answered is, byte for byte, what `handlers.pull` answers, by the same checks and the same look into the queue; a pull that
-is refused, held or told to move is left to it.
+The answers are, byte for byte, those of `handlers.pull`, after the same checks and the same read of the queue. A pull
+that is refused, held or redirected is left to `handlers.pull`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BODY = MAX_FRAME_SIZE - MAX_HEADER_SIZE
 
 
 class QuickPulls:
-    """Answers pulls of one broker. Used by the loop's thread only.
+    """The quick pulls of one broker. Used by the loop's thread only.
 
     Parameters
     ----------
@@ -41,23 +41,23 @@ class QuickPulls:
     def feed(
         self, buffer: bytes | bytearray, begin: int, end: int, peer: str, most_bytes: int
     ) -> tuple[int, list[bytes]]:
-        """Answer the pulls with which ``buffer[begin:end]`` begins, as far as each finds something.
+        """Answer the pulls at the start of ``buffer[begin:end]``, up to the first that finds no messages.
 
         Parameters
         ----------
         buffer : bytes-like
         begin, end : int
         peer : str
-            Who asks.
+            Address of the client.
         most_bytes : int
-            When the answers have so many bytes, the rest is left.
+            Stop when the answers have this number of bytes.
 
         Returns
         -------
         taken : int
-            Where the frames end that are answered, counted as `begin` is.
+            Where the answered frames end, counted like `begin`.
         answers : list of bytes
-            Frames in pieces, to be sent one behind the other.
+            Pieces of frames, to be sent in this order.
         """
         answers: list[bytes] = []
         size = 0
@@ -74,21 +74,21 @@ class QuickPulls:
         return begin, answers
 
     def _get(self, pull: Pull, peer: str) -> tuple[PullOrder, PulledRecords] | None:
-        """Return the messages of a pull; None leaves the pull to the handler, with no other effect."""
+        """Return the messages of a pull; None, without side effects, if the handler has to answer."""
         try:
             order = check_pull(self._broker, pull, peer)
             found = look_up(self._broker, pull, order)
         except PullRefused:
             return None
-        except Exception:  # noqa: BLE001 it comes again where the handler does the same, which answers with it
+        except Exception:  # noqa: BLE001 the handler raises it again, and answers with it
             return None
-        if found is None:  # a disk has to be waited for
+        if found is None:  # a read would wait for the disk
             return None
         is_plain = found.status is GetMessageStatus.FOUND and len(found.body) <= _MOST_BODY
         return (order, found) if is_plain else None
 
     def _start(self, pull: Pull, order: PullOrder, found: PulledRecords) -> bytes:
-        """Return the response up to its body."""
+        """Return the bytes of the response before its body."""
         header = self._header % (
             order.group.group_sys_flag,
             found.max_offset,

@@ -1,7 +1,7 @@
-"""Sends that need no handler: which ones are left to the native kernel, what it answers, and what it is to be told.
+"""Sends that the native kernel stores and answers without a handler, and the topics and settings that it needs.
 
-A send that is plain (``SendKernel``) goes from the bytes of its connection into the log without an object for it. What is stored
-and answered is, byte for byte, what `handlers.send` and `handlers.batch` make of it; everything else is left to them.
+A plain send (``SendKernel``) is copied from the connection's bytes into the log without a Python object. The record and
+the answer are, byte for byte, those of `handlers.send` and `handlers.batch`, which handle all other sends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rmqcore.broker.broker import Broker
 
 Parts = list[tuple[bytes, int]]
-_MSG_SIZE_BYTES = 4  # with which a record begins
+_MSG_SIZE_BYTES = 4  # the first field of a record
 
 
 class QuickSends:
@@ -59,7 +59,7 @@ class QuickSends:
     def feed(
         self, buffer: bytes | bytearray | memoryview, begin: int, end: int, born_host: bytes
     ) -> Fed | None:
-        """Store the plain sends with which ``buffer[begin:end]`` begins; see `SendKernel.feed`.
+        """Store the plain sends at the start of ``buffer[begin:end]``; see `SendKernel.feed`.
 
         Parameters
         ----------
@@ -71,12 +71,12 @@ class QuickSends:
         Returns
         -------
         Fed or None
-            None: just now nothing is plain. `answers` are sent when `when_safe` says so.
+            None while no send is plain. The caller sends `answers` when `when_safe` calls back.
 
         Raises
         ------
         MemoryError, StoreError, OSError
-            What is stored is not known: the connection should end.
+            Which sends are stored is unknown: the caller should close the connection.
         """
         if self._appender is None or self._broker.disk_guard.is_full():
             return None
@@ -113,7 +113,7 @@ class QuickSends:
             kernel.forget_topic(name)
 
     def _takes(self, topic: TopicConfig) -> bool:
-        """Return True if sends to a topic can be plain, and the store has no batch queues of it."""
+        """Return True if sends to a topic can be plain, and the store has no batch queues for it."""
         assert self._appender is not None
         assert self._settings is not None
         return is_plain(topic, self._settings) and not self._appender.is_closed(topic.name)
@@ -128,7 +128,7 @@ class QuickSends:
             stats.broker_put(messages)
 
     def _begin(self, appender: Appender, settings: BrokerSettings) -> None:
-        """Make a kernel that goes by these settings."""
+        """Create a kernel with these settings."""
         self.count()
         added = {**broker_fields(settings), CLUSTER: settings.broker_cluster_name}
         self._kernel = SendKernel(
@@ -144,9 +144,9 @@ class QuickSends:
                 self._kernel.set_topic(name, queue_nums(topic))
 
     def _changed(self, answers: bytes, status: PutMessageStatus) -> bytes:
-        """Return the responses, those whose messages are not safe with a status other than PUT_OK.
+        """Return the responses, with `status` instead of PUT_OK in those whose messages are not safe.
 
-        They were asked for together, by the end of the last one: the first ones may be safe though it is not.
+        The wait was for the end of the last message only: the first ones may be safe though the last one is not.
         """
         if status is PutMessageStatus.PUT_OK:
             return answers
@@ -169,12 +169,12 @@ class QuickSends:
             return False
         try:
             msg_size = int.from_bytes(store.read_range(phy_offset, _MSG_SIZE_BYTES))
-        except StoreError:  # it is closed: the producer sends again
+        except StoreError:  # the store is closed: the producer sends again
             return False
         return phy_offset + msg_size <= safe
 
     def _change(self, answer: RemotingCommand, status: PutMessageStatus) -> None:
-        """Turn an answer of PUT_OK into that of another status."""
+        """Change an answer of PUT_OK to another status."""
         code = STORED_CODES.get(status)
         if code is not None:
             answer.code = code
@@ -188,7 +188,7 @@ def is_plain(topic: TopicConfig, settings: BrokerSettings) -> bool:
     name = topic.name
     return (
         wrong_topic(name) is None
-        and not name.startswith("%")  # of retries and dead letters, or one that looks so
+        and not name.startswith("%")  # retries and dead letters, or a name that looks like theirs
         and name not in NOT_FOR_SENDS
         and (not topic.order or bool(settings.broker_permission & WRITE))
         and sys_flag_in(topic, 0) == 0
@@ -197,7 +197,7 @@ def is_plain(topic: TopicConfig, settings: BrokerSettings) -> bool:
 
 
 def queue_nums(topic: TopicConfig) -> int:
-    """How many queues a send may name."""
+    """Return the number of queues that a send may name."""
     return max(topic.write_queue_nums, topic.read_queue_nums)
 
 
@@ -208,8 +208,8 @@ def answer_parts(settings: BrokerSettings) -> tuple[Parts, Parts, Parts]:
 
 
 def _parts(settings: BrokerSettings, *, has_key: bool) -> Parts:
-    """Cut the header of an answer: marks stand for what comes later."""
-    salt = secrets.token_hex(16)  # no setting has it in it
+    """Cut the header of an answer into parts at the values that the kernel fills in."""
+    salt = secrets.token_hex(16)  # no setting contains it
     names = ("MSG_ID", "QUEUE_ID", "QUEUE_OFFSET", "TRANSACTION_ID")
     marks = {f"{name}-{salt}": int(getattr(send_kernel, name)) for name in names}
     msg_id, queue_id, queue_offset, key = marks

@@ -1,4 +1,4 @@
-"""Which handler answers a request, and what a request gets that no handler can answer.
+"""The handler for each request code, and the response to a request without a handler.
 
 Source: RocketMQ 5.5.0 BrokerController#registerProcessor, NettyRemotingAbstract#processRequestCommand.
 """
@@ -78,7 +78,7 @@ HANDLERS: Mapping[int, Handler] = {
 def handle(broker: Broker, request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
     """Return the response to a request; None if it needs no response, or the response is sent later through the channel.
 
-    A handler that fails answers for itself alone: the connection and all else go on.
+    A handler that fails affects only its own request: the connection and all others continue.
     """
     if request.is_response:
         broker.client_requests.answered(channel, request)

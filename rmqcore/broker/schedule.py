@@ -1,4 +1,4 @@
-"""Delay levels: messages wait in the queues of `SCHEDULE_TOPIC`, and go on to their own topics when their time has come.
+"""Delay levels: messages wait in the queues of `SCHEDULE_TOPIC`, and move to their own topics when they are due.
 
 Source: RocketMQ 5.5.0 ScheduleMessageService, DelayOffsetSerializeWrapper.
 """
@@ -30,7 +30,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class _Level:
-    """One delay level: how far its queue is delivered, and when there is something to do next."""
+    """One delay level: the offset up to which its queue is delivered, and the time of the next delivery."""
 
     def __init__(self, number: int, delay_ms: int) -> None:
         self.number = number
@@ -48,9 +48,9 @@ class _Level:
 class ScheduleMessages:
     """Delivers delayed messages. Its methods are called by the loop's thread only.
 
-    Each level that waits has a timer, which runs by the monotonic clock and no longer than the level's delay: a wall clock that
-    is set back or forward delays no message. An empty queue costs nothing. A message is delivered at least once: the
-    offsets are saved when what was delivered up to them is on disk.
+    Each level that waits has a timer, which runs by the monotonic clock and no longer than the level's delay: a wall
+    clock that is set back or forward delays no message. An empty queue costs nothing. A message is delivered at least
+    once: the offsets are saved when the messages delivered up to them are on disk.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ScheduleMessages:
     # ---- beginning and end ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Read how far the levels were delivered, and deliver from there on; a slave leaves that to its master."""
+        """Read the offset of each level, and deliver from there on; a slave leaves that to its master."""
         broker = self._broker
         self._offsets.load()
         if broker.store.config.is_slave:
@@ -85,7 +85,7 @@ class ScheduleMessages:
         self._look(self._levels)
 
     def _inside(self, level: _Level, queue_offset: int | None) -> int:
-        """Return the nearest offset that the queue has. Source: ScheduleMessageService#correctDelayOffset."""
+        """Return the nearest offset in the queue. Source: ScheduleMessageService#correctDelayOffset."""
         if queue_offset is None:
             return 0
         store, queue_id = self._broker.store, level.number - 1
@@ -99,7 +99,7 @@ class ScheduleMessages:
         return right
 
     def stop(self) -> None:
-        """Deliver nothing more, and save how far it went, once the store has flushed what was delivered."""
+        """Stop the delivery, and save the offsets once the store has flushed the delivered messages."""
         if self._listening is not None:
             self._listening.remove()
             self._listening = None
@@ -110,27 +110,27 @@ class ScheduleMessages:
         try:
             self._broker.store.flush()
         except (StoreError, OSError) as error:
-            # What was delivered may be lost: it is delivered again.
+            # Delivered messages may be lost: they are delivered again.
             _LOG.warning("%s is not saved: %s", FILE, error)
         else:
             self._offsets.save(self._offsets.as_json())
 
-    # ---- what is kept ---------------------------------------------------------------------------------
+    # ---- offsets --------------------------------------------------------------------------------------
 
     def as_json(self) -> dict[str, Any]:
-        """Return how far each level was delivered, as `delayOffset.json` and a slave have it."""
+        """Return the offset of each level, as in `delayOffset.json` and in answers to slaves."""
         return self._offsets.as_json()
 
     def adopt(self, told: dict[str, Any]) -> None:
-        """Have a slave know how far its master has delivered; see `DelayOffsets.adopt`."""
+        """Adopt the master's offsets on a slave; see `DelayOffsets.adopt`."""
         self._offsets.adopt(told)
 
     def offsets(self) -> dict[int, int]:
-        """Return by level the queue offset of the message that is delivered next."""
+        """Return for each level the queue offset of the message to deliver next."""
         return self._offsets.whole()
 
     def save(self) -> None:
-        """Save the offsets as soon as all that was delivered before them is on disk."""
+        """Save the offsets as soon as all messages delivered before them are on disk."""
         if not self._offsets.changed:
             return
         self._offsets.changed = False
@@ -150,16 +150,16 @@ class ScheduleMessages:
     def _save_later(self, _snapshot: dict[str, Any]) -> None:
         self._offsets.changed = True
 
-    # ---- when there is something to do ------------------------------------------------------------------
+    # ---- new messages and timers -----------------------------------------------------------------------
 
     def _heard(self, arrivals: list[Arrival]) -> None:
-        """Hear of new entries, in the thread that dispatches."""
+        """Pass new entries to the loop; called by the dispatching thread."""
         numbers = {a.queue_id + 1 for a in arrivals if a.topic == SCHEDULE_TOPIC}
         if numbers:
             self._broker.loop.call_soon_threadsafe(partial(self._arrived, numbers))
 
     def _arrived(self, numbers: set[int]) -> None:
-        """Look at levels that had nothing; where an earlier message waits, the new one waits behind it."""
+        """Deliver from levels that were empty; on other levels the new message waits behind an earlier one."""
         if self._listening is None:
             return
         idle = [lv for lv in self._levels if lv.number in numbers and lv.due_ms is None]
@@ -195,7 +195,7 @@ class ScheduleMessages:
     # ---- delivering -----------------------------------------------------------------------------------
 
     def _deliver(self, level: _Level, *, is_read_in: bool = False) -> None:
-        """Deliver what is due of a level, as much as one look at its queue shows, and find out when to look again."""
+        """Deliver the due messages of a level that one read of its queue returns, and set the time of the next read."""
         if level.waits_for_disk:
             return
         now_ms, store = self._broker.now_ms(), self._broker.store
@@ -218,7 +218,7 @@ class ScheduleMessages:
                 level.due_ms = self._deliver_found(level, found.messages, now_ms)
                 if level.due_ms is None:
                     level.queue_offset = found.next_begin_offset
-                    level.due_ms = now_ms  # look at once whether there is more
+                    level.due_ms = now_ms  # read again at once: there may be more
             elif found.next_begin_offset != level.queue_offset:
                 text = "delay level %d: no message at %d (%s), continuing at %d"
                 _LOG.warning(
@@ -229,14 +229,14 @@ class ScheduleMessages:
                 self._offsets.note(level.number, level.queue_offset)
 
     def _is_read_in(self, level: _Level, _: object) -> None:
-        """Deliver what memory holds by now; what went wrong is met again by that."""
+        """Deliver the messages that memory holds now; the delivery raises an error of the read again."""
         level.waits_for_disk = False
         if self._listening is not None:
             self._deliver(level, is_read_in=True)
             self._set_timer(level)
 
     def _deliver_found(self, level: _Level, messages: list[MessageView], now_ms: int) -> int | None:
-        """Deliver messages up to one whose time has not come: give that time; None where there is no such message."""
+        """Deliver messages up to the first that is not due, and return its time; None if all are delivered."""
         for view in messages:
             due_ms = view.tags_code
             is_early = now_ms < due_ms <= now_ms + level.delay_ms
@@ -253,9 +253,9 @@ class ScheduleMessages:
         return None
 
     def _time_up(self, level: _Level, view: MessageView) -> bool:
-        """Store a message in its own topic; False where the store does not take it now.
+        """Store a message in its own topic; return False if the store refuses it now.
 
-        Its properties stay as they are, DELAY among them, as in Java, whose `messageTimeUp` clears them too late.
+        All properties stay, DELAY included, as in Java, whose `messageTimeUp` clears them too late.
         """
         try:
             topic, queue_id = real_place(view)

@@ -1,4 +1,4 @@
-"""The settings of a broker that are not its store's: Java's names in snake_case, with Java's defaults, and rmqcore's own bounds.
+"""A broker's settings beside its store's: Java's names in snake_case, with Java's defaults, and rmqcore's own bounds.
 
 Source: RocketMQ 5.5.0 BrokerConfig.
 """
@@ -27,7 +27,7 @@ class BrokerSettings:
     broker_id : int
         0 is the master.
     broker_ip1 : str or None
-        The host that clients are told; None is the one that the broker listens on.
+        The host that clients receive; None: the host on which the broker listens.
     broker_permission : int
         Bits 4 (read) and 2 (write) for all topics.
     region_id : str
@@ -35,47 +35,47 @@ class BrokerSettings:
     trace_on : bool
     auto_create_topic_enable, auto_create_subscription_group : bool
     default_topic_queue_nums : int
-        Queues of ``TBW102``: the most that a topic gets which a send creates.
+        Queues of ``TBW102``, and the highest number of queues of a topic that a send creates.
     cluster_topic_enable, broker_topic_enable, trace_topic_enable : bool
-        The topics of those names may be used to create others; the topic of traces is there.
+        The topics named after the cluster and the broker allow sends to create topics; the trace topic exists.
     msg_trace_topic_name : str
     reject_transaction_message : bool
     transaction_time_out, transaction_check_interval : int
     transaction_check_max : int
     long_polling_enable : bool
     short_polling_time_mills : int
-        How long a pull is held where `long_polling_enable` is off.
+        How long a pull is held if `long_polling_enable` is off.
     notify_consumer_ids_changed_enable : bool
     channel_expired_timeout : int
-        A client that was silent so long is gone.
+        A client that was silent for this time is gone.
     enable_property_filter : bool
         Consumers may subscribe with SQL92.
     filter_support_retry : bool
         Retried messages pass the filter again.
     slave_read_enable : bool
     ha_flow_control_enable : bool
-        All slaves together are sent at most `max_ha_transfer_byte_in_second`.
+        The master sends all slaves together at most `max_ha_transfer_byte_in_second`.
     max_ha_transfer_byte_in_second : int
-        Bytes of the log; Java counts the headers of frames alone.
+        Bytes of the log; Java counts only the headers of frames.
     flush_consumer_offset_interval : int
     register_name_server_period : int
     max_buffered_bytes : int
-        What lies in buffers of all connections of a port.
+        Bytes in the buffers of all connections of a port.
     max_topics, max_subscription_groups : int
     max_client_bytes, max_client_bytes_per_connection : int
-        About what the groups, members, subscriptions and expressions of heartbeats may take.
+        Estimated bytes of the groups, members, subscriptions and expressions of heartbeats.
     max_dead_filter_bytes : int
-        About what compiled expressions of groups may take that are gone.
+        Estimated bytes of the compiled expressions of groups that are gone.
     max_held_pull_bytes : int
-        About what held pulls may take.
+        Estimated bytes of held pulls.
     max_consumer_offsets : int
         Committed offsets of queues.
     max_queue_locks : int
-        Of queues that are consumed in order.
+        Locks of queues that are consumed in order.
     max_stats_items : int
         Counters of topics and groups.
     max_registered_topics, max_kv_config_bytes : int
-        Of the name server: topics of all brokers, and texts of its KV config.
+        Bounds of the name server: topics of all brokers, and bytes of its KV config.
     """
 
     broker_name: str = "broker-a"
@@ -121,7 +121,7 @@ class BrokerSettings:
     max_kv_config_bytes: int = 4 << 20
 
     def __post_init__(self) -> None:
-        """Check what would make the broker wrong or busy without an end.
+        """Refuse values with which the broker would misbehave or never rest.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class BrokerSettings:
 
     @classmethod
     def from_properties(cls, given: Mapping[str, str]) -> Self:
-        """Read the settings out of the keys of a ``broker.conf``; keys of other parts of a broker are passed over.
+        """Read the settings from the keys of a ``broker.conf``; keys of other parts of a broker are ignored.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class BrokerSettings:
 
 
 def parse_settings(given: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the keys of a properties file that belong to BrokerSettings; returns fields by name.
+    """Parse the keys of a properties file that belong to BrokerSettings; return the fields by name.
 
     Raises
     ------

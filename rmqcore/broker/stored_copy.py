@@ -1,4 +1,4 @@
-"""A message that is stored once more: what came out of the store, as something that can go in."""
+"""Copies of stored messages that can be stored again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def copy_of(
     topic : str
     queue_id : int
     properties : dict, optional
-        Instead of its own.
+        Replace the message's own.
     """
     return Message(
         topic,
@@ -39,7 +39,7 @@ def real_place(view: MessageView) -> tuple[str, int]:
     Raises
     ------
     ValueError
-        Its properties do not say so.
+        The properties lack the real topic or queue.
     """
     properties = view.properties
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID, "")

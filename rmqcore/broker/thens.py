@@ -11,7 +11,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 def call_each(thens: Iterable[Callable[[*_Args], object]], *args: *_Args) -> None:
-    """Call all; one that raises is logged, and keeps none of the others from being called."""
+    """Call all callbacks; an error of one is logged, and the others are called too."""
     for then in thens:
         try:
             then(*args)

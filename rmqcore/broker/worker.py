@@ -22,18 +22,18 @@ class WorkerBusyError(ValueError):
 
 
 class Worker:
-    """Some threads, of which each does one piece of work after the other. Its methods are called by the loop's thread only.
+    """Threads that each do one piece of work after the other. Its methods are called by the loop's thread only.
 
     Parameters
     ----------
     loop : Loop
     name : str
-        Of the threads.
+        Name of the threads.
     threads : int
     most_waiting : int or None
-        How much work may wait; None: whoever asks has a bound already.
+        Most pieces of work that may wait; None if the callers have a bound of their own.
     makes_objects : bool
-        The work makes and drops many objects: the garbage collector rests while it is done (`uncollected`).
+        The work creates and drops many objects: the garbage collector is off while it runs (`uncollected`).
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Worker:
 
     @property
     def waiting(self) -> int:
-        """How much work waits or is being done."""
+        """Return how many pieces of work wait or run."""
         return self._waiting
 
     def run(
@@ -65,14 +65,14 @@ class Worker:
         *,
         body_bytes: int = 0,
     ) -> None:
-        """Do `work`, and call `then` with what became of it, later, in the loop's thread.
+        """Do `work` in a thread, and later call `then` with its future in the loop's thread.
 
         Parameters
         ----------
         work, then : callable
         body_bytes : int
-            Length of the body that waits with the work, whose connection is not read until then. The bytes of all bodies have a
-            bound, not their number: a client that is refused would send its body again at once.
+            Length of the body that waits with the work, whose connection is not read until then. The bound applies to
+            the bytes of all bodies, not to their number: a refused client would send its body again at once.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Worker:
             then(ended)
 
     def close(self) -> None:
-        """Wait for the work that was begun, and tell nobody of it; what waits is not done any more. May be repeated."""
+        """Wait for the running work without calling `then`, and drop the waiting work. May be repeated."""
         self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
 

@@ -1,6 +1,6 @@
 """The Typer application: its verbs, and exit codes for the errors that Typer reports itself.
 
-Only the verb that was typed is imported: all of them take half a second, which a broker's start does not have.
+Only the typed verb is imported: importing all of them takes half a second, too long for the start of a broker.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def application(words: Sequence[str], answer: Callable[[int], object]) -> typer.
         no_args_is_help=True,
         context_settings={"help_option_names": ["--help", "-h"]},
         result_callback=lambda code, **_: answer(code),
-        rich_markup_mode=None,  # Rich's boxes leave 28 columns of 80 for what an option means
+        rich_markup_mode=None,  # Rich's boxes leave 28 columns of 80 for the meaning of an option
         pretty_exceptions_enable=False,
     )
     typed = words[0] if words and words[0] in {*VERBS, SPARK} else None

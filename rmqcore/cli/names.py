@@ -29,7 +29,7 @@ def topics_with_queues(paths: StorePaths) -> set[str]:
 def words_to_complete() -> list[str]:
     """Return the words behind ``rmqcore`` of the line that a shell asks to complete; an empty list if no shell asks.
 
-    Only the verb in this line is loaded, so that a tab does not take a second. Without the line, which Typer's scripts
+    Only the verb in this line is loaded, to keep a tab below one second. Without the line, which Typer's scripts
     for zsh and fish pass in a variable internal to Typer, all verbs are loaded, because Typer has no interface for the
     line before all commands are made. So that variable affects only the time of a tab
     (tests/unit/cli/test_completion.py).

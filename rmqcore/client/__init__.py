@@ -1,7 +1,8 @@
 """Clients of name servers and brokers, real ones and ours: producers, consumers, administration; for asyncio and ordinary code.
 
-Stands beside `rmqcore.namesrv` on `rmqcore.remoting`; knows neither engine nor broker. What decides is in modules without sockets
-(`routes`, `send_message`, `pull_message`, `allocation`, ...), asyncio begins with `connection`, threads with `loop_thread`.
+Stands beside `rmqcore.namesrv` on `rmqcore.remoting`; knows neither engine nor broker. Decisions are made in modules
+without sockets (`routes`, `send_message`, `pull_message`, `allocation`, ...); asyncio begins with `connection`, threads
+with `loop_thread`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ AFTER_FLOW_CONTROL_SECONDS = 0.02
 
 @unique
 class ConsumeFrom(StrEnum):
-    """Where a group begins in a queue that it has no offset of. Source: RocketMQ 5.5.0 ConsumeFromWhere."""
+    """Where a group starts in a queue without an offset of the group. Source: RocketMQ 5.5.0 ConsumeFromWhere."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -69,9 +69,9 @@ class PulledQueue(ABC):
     ----------
     queue : MessageQueue
     refused : RefusedError or None
-        What the last pull ended with, where the broker refused it.
+        The error of the last pull, if the broker refused it.
     placed : asyncio.Event
-        Set when it is known where the first pull begins, or the broker did not say so.
+        Set when the offset of the first pull is known, or the broker did not report it.
     """
 
     def __init__(self, queue: MessageQueue, reading: Reading) -> None:
@@ -89,11 +89,11 @@ class PulledQueue(ABC):
         return self._task is not None
 
     def start(self, queue_offset: int | None = None) -> None:
-        """Begin to pull, from a queue offset on; None: from where the group is."""
+        """Begin to pull, from a queue offset on; None: from the group's offset."""
         self._task = self._reading.instance.run(self._pull_all(queue_offset))
 
     def drop(self) -> None:
-        """Pull no more."""
+        """Stop pulling."""
         self.placed.set()
         if self._task is not None:
             self._task.cancel()
@@ -109,15 +109,15 @@ class PulledQueue(ABC):
 
     @abstractmethod
     def pulled(self, messages: tuple[ReceivedMessage, ...], next_offset: int) -> None:
-        """Store the messages of a pull, perhaps none, and the queue offset behind all that the broker looked at."""
+        """Store the messages of a pull, perhaps none, and the queue offset behind all that the broker read."""
 
     async def bounds(self) -> tuple[int, int]:
-        """Ask for the first offset of the queue, and the one behind its last.
+        """Ask for the queue's first offset, and the one behind its last message.
 
         Raises
         ------
         ClientError
-            The broker does not say.
+            The broker does not report it.
         """
         return (
             await self._ask_offset(RequestCode.GET_MIN_OFFSET),
@@ -125,12 +125,12 @@ class PulledQueue(ABC):
         )
 
     async def commit(self, position: int | None) -> None:
-        """Store a queue offset as the group's, if it is known and another than before.
+        """Store a queue offset as the group's, if it is known and has changed.
 
         Raises
         ------
         ClientError
-            The broker has not stored it.
+            The broker has not stored the offset.
         """
         if position is None or position == self._committed:
             return
@@ -266,7 +266,7 @@ class AssignedQueue(PulledQueue):
     Attributes
     ----------
     progress : Progress
-        How far callers have received its messages.
+        The offset up to which callers have received messages.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class AssignedQueue(PulledQueue):
         self._cache = cache
 
     def drop(self) -> None:
-        """Pull no more, and forget what was pulled."""
+        """Stop pulling, and drop the pulled messages."""
         super().drop()
         self._cache.drop(self)
 
@@ -290,7 +290,7 @@ class AssignedQueue(PulledQueue):
         self.start(queue_offset)
 
     def settle(self) -> None:
-        """Look what callers have received; what a failed call has lost is put back into the cache."""
+        """Note the messages that callers have received; put those of a failed call back into the cache."""
         for pulled in self.progress.settle():
             if self.is_pulled:
                 self._cache.put_back(pulled)
@@ -302,7 +302,7 @@ class AssignedQueue(PulledQueue):
         await self._cache.room(self)
 
     def begins(self, queue_offset: int) -> None:
-        """Do nothing: the position is known when callers have received something."""
+        """Do nothing: the position is set when callers receive messages."""
 
     def pulled(self, messages: tuple[ReceivedMessage, ...], next_offset: int) -> None:
         """Put messages into the cache."""
@@ -313,6 +313,6 @@ class AssignedQueue(PulledQueue):
 
 
 def _offset(response: RemotingCommand, code: RequestCode) -> int:
-    if code is RequestCode.GET_MIN_OFFSET:  # -1 of a queue that a Java broker has no file of
+    if code is RequestCode.GET_MIN_OFFSET:  # -1 if a Java broker has no file of the queue
         return max(int_field(response, code.name, "offset"), 0)
     return queue_offset_field(response, code.name, "offset")

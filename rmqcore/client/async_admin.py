@@ -44,18 +44,18 @@ StoreTime = int | Literal["first", "last"]
 
 
 class AsyncAdmin:
-    """Administers a cluster: what `mqadmin` asks. Belongs to the event loop that first uses it.
+    """Administers a cluster with the requests of `mqadmin`. Bound to the event loop that first uses it.
 
-    Every method asks a name server for the brokers, and then the masters that it is about. Nothing is kept between two calls.
+    Every method asks a name server for the brokers, then the masters concerned. Nothing is kept between two calls.
 
     Parameters
     ----------
     namesrv : str or iterable of str
-        Addresses of name servers, ``host:port``; in one text with ``;`` between them.
+        Addresses of name servers, ``host:port``; in one string with ``;`` between them.
     timeout : float
-        Seconds that a call may take, all that it asks for together.
+        Seconds that a call may take, with all its requests.
     on_event : callable, optional
-        Told a `ClientEvent` for everything that is done or fails, in the loop's thread.
+        Receives a `ClientEvent` for everything that succeeds or fails, in the loop's thread.
 
     Raises
     ------
@@ -86,12 +86,12 @@ class AsyncAdmin:
         Parameters
         ----------
         timeout : float
-            Seconds for the whole call. The brokers are not asked for anything: it takes no time.
+            Seconds for the whole call, which sends no request and so returns at once.
         """
         await self._instance.close((), timeout)
 
     def abandon(self) -> None:
-        """Close all connections without a word; for a loop that ends."""
+        """Close all connections without unregistering; for a loop that ends."""
         self._instance.abandon()
 
     # ---- topics -----------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class AsyncAdmin:
     async def create_topic(
         self, topic: str, queues: int = 8, *, perm: int = READ | WRITE, cluster: str | None = None
     ) -> None:
-        """Create a topic on all masters, or change how many queues it has; clients find it when this returns.
+        """Create a topic on all masters, or change its number of queues; clients find it when this returns.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class AsyncAdmin:
         Parameters
         ----------
         internal : bool
-            Also the topics that RocketMQ makes for itself, and those with the retries and dead letters of groups.
+            Include the topics that RocketMQ creates for itself, and those with retries and dead letters of groups.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class AsyncAdmin:
         NoRouteError
             No broker has the topic.
         ClientError
-            A broker or a name server does not do it; others may have done it.
+            A broker or a name server failed; others may have deleted the topic.
         """
         async with self._call("delete_topic"):
             route = await self._cluster.route(topic)
@@ -226,7 +226,7 @@ class AsyncAdmin:
         Parameters
         ----------
         internal : bool
-            Also the groups that every broker has.
+            Include the groups that every broker has.
 
         Raises
         ------
@@ -261,14 +261,15 @@ class AsyncAdmin:
     async def reset_offsets(self, group: str, topic: str, to: StoreTime) -> dict[MessageQueue, int]:
         """Reset the offsets of a group in all queues of a topic.
 
-        Members that run drop what they hold and read again from there; Java's lite pull consumers do not: stop them first.
+        Running members drop the messages that they hold and continue from the new offsets, except Java's lite pull
+        consumers: stop these first.
 
         Parameters
         ----------
         group, topic : str
         to : int, "first" or "last"
-            The first message that was stored at this time or later, milliseconds since 1970; the first message that is there; or
-            behind the last one.
+            A time in milliseconds since 1970: the first message stored then or later. Or the first message of the
+            queue, or the end behind the last one.
 
         Returns
         -------
@@ -278,7 +279,7 @@ class AsyncAdmin:
         Raises
         ------
         ValueError
-            `to` is something else.
+            `to` has another value.
         NoRouteError, GroupNotFoundError
             No broker has the topic, or no broker of the topic has the group.
         ClientError
@@ -295,7 +296,7 @@ class AsyncAdmin:
         return {queue: offset for one in done for queue, offset in sorted(one.items())}
 
     async def lag(self, group: str, topic: str | None = None) -> GroupLag:
-        """Return how many messages a group has not consumed, for each queue and in all.
+        """Return how many messages a group has not consumed, for each queue and in total.
 
         Parameters
         ----------
@@ -332,7 +333,7 @@ class AsyncAdmin:
     # ---- messages ---------------------------------------------------------------------------------
 
     async def message_by_id(self, topic: str, msg_id: str) -> ReceivedMessage | None:
-        """Return the message with an id; None where no broker of the topic has it.
+        """Return the message with an id; None if no broker of the topic has it.
 
         Parameters
         ----------
@@ -375,9 +376,9 @@ class AsyncAdmin:
         ----------
         topic, key : str
         max_messages : int
-            The most of each broker.
+            Most messages of each broker.
         begin_ms, end_ms : int
-            Store times to look between, milliseconds since 1970.
+            Range of store times, in milliseconds since 1970.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A consumer for asyncio that asks for messages when it wants them.
+"""A consumer for asyncio whose program asks for messages with `poll`.
 
 Source: RocketMQ 5.5.0 DefaultLitePullConsumer, DefaultLitePullConsumerImpl, RebalanceImpl, RebalanceService.
 """
@@ -38,32 +38,33 @@ FOR_GOOD = frozenset(
 
 
 class AsyncPullConsumer:
-    """Reads topics as a member of a consumer group, whose members share the queues. Belongs to the event loop that first uses it.
+    """Reads topics as a member of a consumer group, whose members share the queues.
 
-    Messages are pulled in the background, as soon as a topic is subscribed, and `poll` returns them. The group's offsets are
-    stored by `commit`: what was returned and not committed comes again, to this member or another. A batch counts as
-    received when `poll` has returned it; after an exception, such as that of Ctrl-C, the next poll returns it again.
+    The consumer is bound to the event loop that first uses it. Messages are pulled in the background, as soon as a
+    topic is subscribed, and `poll` returns them. `commit` stores the group's offsets: messages that were returned and
+    not committed are delivered again, to this member or another. A batch counts as received when `poll` has returned
+    it; after an exception, for example by Ctrl-C, the next poll returns it again.
 
     Parameters
     ----------
     namesrv : str or iterable of str
-        Addresses of name servers, ``host:port``; in one text with ``;`` between them.
+        Addresses of name servers, ``host:port``; in one string with ``;`` between them.
     group : str
         Name of the consumer group.
     consume_from : ConsumeFrom or str
-        Where the group begins in a queue that it has no offset of: ``CONSUME_FROM_LAST_OFFSET``, with new messages, or
-        ``CONSUME_FROM_FIRST_OFFSET``. A queue that is so young that all of its messages are in memory is read from its start in
-        both cases, as brokers want it.
+        Where the group starts in a queue without an offset of the group: ``CONSUME_FROM_LAST_OFFSET``, with new
+        messages, or ``CONSUME_FROM_FIRST_OFFSET``. In both cases a young queue, whose messages the broker still holds
+        in memory, is read from its start, as brokers require.
     auto_commit : bool
-        Commit unasked, every five seconds, when queues go to another member, by `unsubscribe` and by `close`: each time what the
-        polls before the last one returned, for the program may still work on the messages of the last one. Call `commit` to have
-        these in it.
+        Commit automatically every five seconds, when queues move to another member, in `unsubscribe` and in `close`:
+        each time the messages that the polls before the last one returned, because the program may still work on
+        those of the last one. Call `commit` to include them.
     pull_batch_size : int
-        The most messages that are pulled, and that `poll` gives out, at once.
+        Most messages of one pull and of one `poll`.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
     on_event : callable, optional
-        Told a `ClientEvent` for everything that is done or fails, in the loop's thread.
+        Receives a `ClientEvent` for everything that succeeds or fails, in the loop's thread.
 
     Raises
     ------
@@ -124,12 +125,12 @@ class AsyncPullConsumer:
         tags: str = "*",
         timeout: float = 30.0,  # noqa: ASYNC109 as for poll
     ) -> None:
-        """Read a topic too, or other tags of it. What is sent after this has returned is read, also by a new group.
+        """Add a topic, or change its tags. Messages sent after this call has returned are read, also by a new group.
 
         Parameters
         ----------
         topic : str
-            One that no broker has yet is read as soon as it is there.
+            A topic that no broker has yet is read as soon as it exists.
         tags : str
             ``TagA || TagB``; ``*`` for all messages.
         timeout : float
@@ -140,17 +141,17 @@ class AsyncPullConsumer:
         ValueError
             The topic or the tags are invalid.
         ClientError
-            No name server could be asked, or the time is over: then the topic is not subscribed.
+            No name server answers, or the time is over: then the topic is not subscribed.
         """
         check_topic(topic)
         wanted = subscription(topic, tags, self._instance.now_ms())
         await self._member.subscribe(wanted, timeout)
 
     async def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for poll
-        """Read a topic no more.
+        """Stop reading a topic.
 
-        As in RocketMQ all members share the queues of each topic, those that do not read it too: while this consumer reads
-        other topics, its part of the queues is read by no member. Let all members unsubscribe, or close this one.
+        As in RocketMQ all members share the queues of each topic, even members that do not read it: while this consumer
+        reads other topics, no member reads its part of the queues. Let all members unsubscribe, or close this one.
 
         Parameters
         ----------
@@ -163,27 +164,27 @@ class AsyncPullConsumer:
         ClientClosedError
             The consumer was closed.
         AnswerTimeoutError
-            The time is over; the brokers hear of it later.
+            The time is over; the brokers are notified later.
         """
         await self._member.unsubscribe(topic, timeout)
 
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:  # noqa: ASYNC109 as Java's
-        """Return the next messages, of one queue; wait for them if there are none.
+        """Return the next messages, all of one queue; wait if none are available.
 
         Parameters
         ----------
         timeout : float
-            Seconds to wait at most; 0 returns the messages that are already there.
+            Most seconds to wait; 0 returns only messages that were already pulled.
 
         Returns
         -------
         list of ReceivedMessage
-            Empty where none came in time.
+            Empty if no message arrived in time.
 
         Raises
         ------
         ClientError
-            Nothing is subscribed, the consumer was closed, or a broker refuses for good to give this group anything.
+            No topic is subscribed, the consumer was closed, or a broker permanently refuses this group.
         """
         handover = Handover()
         try:
@@ -195,7 +196,7 @@ class AsyncPullConsumer:
             raise
 
     async def hand_over(self, handover: Handover, timeout: float) -> list[ReceivedMessage]:  # noqa: ASYNC109 as for poll
-        """Do the work of `poll`; the caller says in `handover` whether the messages have reached it."""
+        """Do the work of `poll`; the caller notes in `handover` that it has received the messages."""
         self._instance.check_open()
         if not self._member.subscriptions:
             raise ClientError("nothing is subscribed: call subscribe(topic) first")
@@ -211,16 +212,17 @@ class AsyncPullConsumer:
             topic = pulled.owner.queue.topic
             self._instance.events.tell("poll", topic, len(pulled.messages))
             return list(pulled.messages)
-        self._instance.check_open()  # it may have been closed meanwhile
+        self._instance.check_open()  # it may have been closed during the wait
         for assigned in self._assigned.values():
             if assigned.refused is not None and assigned.refused.response_code in FOR_GOOD:
                 raise assigned.refused
         return []
 
     async def commit(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for poll
-        """Store how far the group has come: behind all messages that `poll` has returned. Brokers have it when this returns.
+        """Store the group's offsets behind all messages that `poll` has returned; return when the brokers have them.
 
-        Nothing is stored for a queue that another member reads now: that member gets its messages again. The log names the queue.
+        For a queue that another member reads now no offset is stored: that member gets its messages again. The log
+        names the queue.
 
         Parameters
         ----------
@@ -230,7 +232,7 @@ class AsyncPullConsumer:
         Raises
         ------
         ClientError
-            A broker has not stored it; those of other queues may be stored.
+            A broker has not stored an offset; offsets of other queues may be stored.
         """
         self._instance.check_open()
         for assigned in self._assigned.values():
@@ -250,14 +252,14 @@ class AsyncPullConsumer:
         broker_name: str | None = None,
         timeout: float = 5.0,  # noqa: ASYNC109 as for poll
     ) -> None:
-        """Continue a queue at another offset; messages of it that were pulled but not returned are dropped.
+        """Continue a queue at another offset; its messages that were pulled but not returned are dropped.
 
         Parameters
         ----------
         topic : str
         queue_id, queue_offset : int
         broker_name : str, optional
-            Where brokers have queues of the same number.
+            Needed if several brokers have a queue of this number.
         timeout : float
             Seconds for the whole call.
 
@@ -266,9 +268,9 @@ class AsyncPullConsumer:
         NotAssignedError
             This consumer does not read the queue.
         ValueError
-            The queue does not reach so far, or several brokers have one of this number.
+            The queue ends before the offset, or several brokers have a queue of this number.
         ClientError
-            The broker does not say how far it reaches.
+            The broker does not report the queue's offsets.
         """
         self._instance.check_open()
         check_texts(topic=topic)
@@ -302,9 +304,9 @@ class AsyncPullConsumer:
         Parameters
         ----------
         commit : bool
-            With `auto_commit`, what the polls before the last one returned is committed.
+            With `auto_commit`, commit the messages that the polls before the last one returned.
         timeout : float
-            Seconds for the whole call; the brokers are told that this member leaves in any case.
+            Seconds for the whole call; the member unregisters at the brokers in any case.
         """
         if not self._instance.is_ours:
             self._instance.abandon()
@@ -317,20 +319,20 @@ class AsyncPullConsumer:
             if self._auto_commit and commit:
                 await self._commits.commit_unasked(_finished(self._assigned.values()), timeout)
         except BaseException:
-            self.abandon()  # no member is left behind that reads nothing
+            self.abandon()  # else the brokers would keep a member that reads nothing
             raise
         self._assigned.clear()
         self._cache.close()
         await self._member.close(end - asyncio.get_running_loop().time())
 
     def abandon(self) -> None:
-        """Close all connections without a word; for a loop that ends."""
+        """Close all connections without unregistering; for a loop that ends."""
         self._instance.abandon()
 
     # ---- offsets ----------------------------------------------------------------------------------
 
     def _name_taken(self) -> None:
-        """Log the queues that went away with messages that were returned since the last commit, and are not committed."""
+        """Log the queues that were reassigned while messages returned since the last commit were not committed."""
         returned, self._returned = self._returned, {}
         for queue, one in sorted(returned.items()):
             done = self._auto_commit and one.progress.finished == one.progress.position
@@ -342,7 +344,7 @@ class AsyncPullConsumer:
                 )
 
     def _commit_now_and_then(self) -> None:
-        """Begin to commit in the background, with `auto_commit`: a poll does not wait for it."""
+        """With `auto_commit`, start a commit in the background when one is due: a poll does not wait for it."""
         now = asyncio.get_running_loop().time()
         if self._auto_commit and now >= self._next_commit:
             self._next_commit = now + AUTO_COMMIT_SECONDS
@@ -373,7 +375,7 @@ class AsyncPullConsumer:
             assigned.start_anew(assigned.progress.position)
 
     async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """Go on from other offsets, and commit them: a commit in progress may have stored the old ones."""
+        """Continue from other offsets, and commit them: a commit in progress may have stored the old ones."""
         found = [one for one in self._assigned.values() if one.queue in offsets]
         for assigned in found:
             assigned.start_anew(offsets[assigned.queue])

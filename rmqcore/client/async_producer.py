@@ -45,31 +45,30 @@ DEFAULT_GROUP = "DEFAULT_PRODUCER"
 
 
 class AsyncProducer:
-    """Sends messages to the brokers of a cluster. Belongs to the event loop that first uses it.
+    """Sends messages to the brokers of a cluster. Bound to the event loop that first uses it.
 
-    Nothing is connected before the first message. A topic that no broker has is created by the first send where the brokers allow
-    that.
+    The producer connects with the first message. The first send creates a missing topic if the brokers allow that.
 
     Parameters
     ----------
     namesrv : str or iterable of str
-        Addresses of name servers, ``host:port``; in one text with ``;`` between them.
+        Addresses of name servers, ``host:port``; in one string with ``;`` between them.
     group : str
         Name of the producer group.
     timeout : float
-        Seconds that a send may take: the questions for a route, connections and all tries together.
+        Seconds that a send may take, including requests for a route, connections and all tries.
     retry_times : int
-        Further queues that are tried, on another broker if there is one, where one does not take a message.
+        How many further queues are tried if one refuses a message or fails, if possible on another broker.
     default_topic_queue_nums : int
-        Queues of a topic that a send creates; a broker may give it fewer.
+        Queues of a topic that a send creates; a broker may create fewer.
     max_message_size : int
-        Bytes of the longest body, or batch.
+        Bytes of the longest body or batch.
     compress_over : int
         Bodies of at least this number of bytes are compressed with ZLIB; all consumers decompress them.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
     on_event : callable, optional
-        Told a `ClientEvent` for everything that is done or fails, in the loop's thread.
+        Receives a `ClientEvent` for everything that succeeds or fails, in the loop's thread.
 
     Raises
     ------
@@ -122,28 +121,28 @@ class AsyncProducer:
         body : buffer
             At least one byte.
         tags : str, optional
-            One tag, by which consumers choose.
+            One tag, by which consumers filter.
         keys : str or iterable of str
-            By which the message is found.
+            Keys by which the message can be found.
         properties : mapping, optional
-            Further ones. ``DELAY`` delivers later: 1 to 18 for Java's delay levels, 1 s to 2 h.
+            Further properties. ``DELAY`` delivers later: 1 to 18 for Java's delay levels, 1 s to 2 h.
 
         Raises
         ------
         ValueError
             No broker accepts the message.
         NoRouteError
-            No broker has the topic, and none would create it.
+            No broker has the topic, and none allows creating it.
         RefusedError
-            The broker does not take it, nor would another one.
+            The broker refuses the message for a reason that holds for every broker.
         SendFailedError
-            No broker that was tried has taken it.
+            All brokers that were tried refused the message or failed.
         ClientError
-            No name server could be asked.
+            No name server answers.
 
         Notes
         -----
-        After a time-out or a lost connection it is not known whether the message was stored; another try may store it twice.
+        After a timeout or a lost connection the message may or may not be stored; another try may store it twice.
         """
         end = asyncio.get_running_loop().time() + self._timeout
         with self._instance.events.timed("send", topic):
@@ -157,15 +156,15 @@ class AsyncProducer:
         keys: str | Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
     ) -> SendResult:
-        """Send messages as one batch: into one queue, one behind the other, all or none.
+        """Send messages as one batch: into one queue, in order, all or none.
 
         Parameters
         ----------
         topic : str
         bodies : iterable of buffer
-            Of all messages; together they have to fit one message (`max_message_size`).
+            The bodies of all messages; together they must fit in one message (`max_message_size`).
         tags, keys, properties
-            Of each message, as for `send`; batches are not delayed.
+            Those of each message, as for `send`; batches cannot be delayed.
 
         Raises
         ------
@@ -209,7 +208,7 @@ class AsyncProducer:
             Messages are stored, and a later batch or message failed. `results` has a `SendResult` for each message that is
             stored, `failed` the positions of those that failed; no later message is sent.
         ClientError
-            As for `send`, where the first batch or message failed.
+            As for `send`, if the first batch or message failed.
         """
         listed = list(messages)
         for one in listed:
@@ -261,12 +260,13 @@ class AsyncProducer:
         Parameters
         ----------
         timeout : float
-            Seconds for the whole call; brokers have at most one of them to answer. The connections are closed in any case.
+            Seconds for the whole call, of which brokers have at most one to answer. The connections are closed in any
+            case.
         """
         await self._instance.close([{"producerGroup": self._group}], timeout)
 
     def abandon(self) -> None:
-        """Close all connections without a word; for a loop that ends."""
+        """Close all connections without unregistering; for a loop that ends."""
         self._instance.abandon()
 
     # ---- inside -----------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class AsyncProducer:
         return self._outgoing([Message(topic, body, tags=tags, keys=keys, properties=properties)])
 
     def _outgoing(self, messages: list[Message]) -> Outgoing:
-        """Make a message ready, or several of one topic as a batch."""
+        """Prepare a message, or several of one topic as a batch, for sending."""
         ids, size = self._instance.ids, self._max_message_size
         if len(messages) > 1:
             return one_batch(messages, ids, max_message_size=size)
@@ -293,7 +293,7 @@ class AsyncProducer:
         )
 
     async def _ready(self, topic: str) -> None:
-        """Know the queues of a topic."""
+        """Make sure that the queues of a topic are known."""
         self._instance.check_open()
         if not self._instance.routes.publish_queues(topic):
             async with deadline(self._timeout, "GET_ROUTEINFO_BY_TOPIC"):
@@ -316,7 +316,7 @@ class AsyncProducer:
                 last = error
             except (AnswerTimeoutError, BadAnswerError, NotReachedError) as error:
                 last = error
-                # Perhaps the broker is elsewhere now; where nobody can say so, its own error is the one that counts.
+                # The broker may have moved. If no name server answers, the error of the broker is the one to raise.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(end):
                         await self._instance.find_route_again(message.topic)
@@ -353,7 +353,7 @@ class AsyncProducer:
         )
 
     def _next_queue(self, topic: str, last_broker: str | None) -> MessageQueue:
-        """Return the queue whose turn it is; after a failure one of another broker if there is one."""
+        """Return the next queue in turn; after a failure one of another broker, if the topic has another."""
         queues = self._instance.routes.publish_queues(topic)
         if not queues:
             raise NoRouteError(f"no broker has a writable queue of topic {topic}")

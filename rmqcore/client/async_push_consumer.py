@@ -1,4 +1,4 @@
-"""A consumer for asyncio that gives each message to a handler, and says which messages are finished.
+"""A consumer for asyncio that passes each message to a handler, and commits the finished messages.
 
 Source: RocketMQ 5.5.0 DefaultMQPushConsumer, DefaultMQPushConsumerImpl, ConsumeMessageConcurrentlyService,
 ConsumeMessageOrderlyService, RebalancePushImpl.
@@ -43,38 +43,38 @@ Handler = Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]]
 
 
 class AsyncPushConsumer:
-    """Passes the messages of topics to a handler, as a member of a consumer group. Belongs to the event loop that first uses it.
+    """Passes the messages of topics to a handler, as a member of a consumer group.
 
-    `run` calls a handler for each message; ``async for message in consumer`` is the other way. Of each queue the group's
-    offset is the lowest message that is not finished, and never beyond it: what was not finished comes again, to this member
-    or another.
+    The consumer is bound to the event loop that first uses it. `run` calls a handler for each message;
+    ``async for message in consumer`` iterates instead. The group's offset in each queue is that of the lowest
+    unfinished message: unfinished messages are delivered again, to this member or another.
 
     Parameters
     ----------
     namesrv : str or iterable of str
-        Addresses of name servers, ``host:port``; in one text with ``;`` between them.
+        Addresses of name servers, ``host:port``; in one string with ``;`` between them.
     group : str
         Name of the consumer group.
     consume_from : ConsumeFrom or str
-        Where the group begins in a queue that it has no offset of, as for `AsyncPullConsumer`.
+        Where the group starts in a queue without an offset of the group, as for `AsyncPullConsumer`.
     max_reconsume_times : int, optional
-        How often a message comes back before it is stored in the group's dead letters, ``%DLQ%group``. None: 16 times, and in
-        order without an end.
+        How often a message is delivered again before it is stored in the group's dead letters, ``%DLQ%group``. None: 16
+        times; without a limit if `orderly`.
     delay_level : int
-        Delay of a message that comes back, 1 to 18 as in ``messageDelayLevel`` of its broker; 0: the longer, the more often.
+        Delay until a message is delivered again, 1 to 18 as in the broker's ``messageDelayLevel``; 0: longer each time.
     concurrency : int
-        How many messages `run` works on at once.
+        How many handlers `run` runs at once.
     orderly : bool
-        Of each queue one message at a time is given, in order, by one member of the group. After a failure its queue waits
-        for a second, and the same message is given again.
+        Process each queue in order, one message at a time, in one member of the group. After a failure the queue waits
+        for one second, and the same message is delivered again.
     pull_batch_size : int
-        The most messages of one pull.
+        Most messages of one pull.
     limits : HeldLimits, optional
-        How many messages and bytes are held, of a queue and in all.
+        Most messages and bytes held, per queue and in total.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
     on_event : callable, optional
-        Told a `ClientEvent` for everything that is done or fails, in the loop's thread.
+        Receives a `ClientEvent` for everything that succeeds or fails, in the loop's thread.
 
     Raises
     ------
@@ -128,7 +128,7 @@ class AsyncPushConsumer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # ---- what is read -----------------------------------------------------------------------------
+    # ---- subscriptions ----------------------------------------------------------------------------
 
     async def subscribe(
         self,
@@ -136,15 +136,15 @@ class AsyncPushConsumer:
         expression: str = "*",
         timeout: float = 30.0,  # noqa: ASYNC109 as for AsyncPullConsumer
     ) -> None:
-        """Read a topic too. The group's retry topic is read as well.
+        """Add a topic. The group's retry topic is read as well.
 
-        What is sent after this has returned is read, also by a new group. Another expression for a topic that is read already
-        holds for what is pulled from then on.
+        Messages sent after this call has returned are read, also by a new group. A new expression for a topic that is
+        read already applies to later pulls.
 
         Parameters
         ----------
         topic : str
-            One that no broker has yet is read as soon as it is there.
+            A topic that no broker has yet is read as soon as it exists.
         expression : str
             ``TagA || TagB``; ``*`` for all messages.
         timeout : float
@@ -155,7 +155,7 @@ class AsyncPushConsumer:
         ValueError
             The topic's name or the expression is invalid.
         ClientError
-            No name server could be asked, or the time is over: then the topic is not subscribed.
+            No name server answers, or the time is over: then the topic is not subscribed.
         """
         check_topic(topic)
         wanted = subscription(topic, expression, self._instance.now_ms())
@@ -163,10 +163,10 @@ class AsyncPushConsumer:
         await self._member.subscribe(wanted, timeout)
 
     async def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for AsyncPullConsumer
-        """Read a topic no more. Messages of it that are in work are finished.
+        """Stop reading a topic. Handlers of its messages that are running finish their work.
 
-        As in RocketMQ all members share the queues of each topic, those that do not read it too: while this consumer reads
-        other topics, its part of the queues is read by no member. Let all members unsubscribe, or close this one.
+        As in RocketMQ all members share the queues of each topic, even members that do not read it: while this consumer
+        reads other topics, no member reads its part of the queues. Let all members unsubscribe, or close this one.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class AsyncPushConsumer:
         ClientClosedError
             The consumer was closed.
         AnswerTimeoutError
-            The time is over; the brokers hear of it later.
+            The time is over; the brokers are notified later.
         """
         await self._member.unsubscribe(topic, timeout)
 
@@ -192,27 +192,27 @@ class AsyncPushConsumer:
     async def run(self, handler: Handler, concurrency: int | None = None) -> None:
         """Call a handler for each message, until `stop` or `close`.
 
-        A message is finished when its handler returns None or `ConsumeStatus.CONSUME_SUCCESS`. When the handler raises an
-        exception or returns `ConsumeStatus.RECONSUME_LATER` the broker gets the message back and delivers it again later;
-        where the broker does not take it the message is given again after five seconds. In order, the message is given again
-        after one second.
+        A message is finished when its handler returns None or `ConsumeStatus.CONSUME_SUCCESS`. If the handler raises
+        an exception or returns `ConsumeStatus.RECONSUME_LATER`, the message goes back to the broker, which delivers it
+        again later; if the broker refuses it, the handler is called again after five seconds. With `orderly`, the
+        handler is called again after one second.
 
-        When this call is cancelled, the handlers are cancelled too. A message whose handler did not return is not finished:
-        the next `run` has it again, or another member after `close`.
+        If this call is cancelled, the handlers are cancelled too. A message whose handler did not return is not
+        finished: the next `run` gets it again, or another member after `close`.
 
         Parameters
         ----------
         handler : callable
-            A coroutine function; it gets a `ReceivedMessage`.
+            A coroutine function that receives a `ReceivedMessage`.
         concurrency : int, optional
-            How many messages are worked on at once. None: that of the consumer.
+            How many handlers run at once; by default the consumer's `concurrency`.
 
         Raises
         ------
         TypeError
-            The handler is not a coroutine function, or it returned something else. The message is not finished.
+            The handler is not a coroutine function, or it returned another value. The message is not finished.
         ClientError
-            Nothing is subscribed, or the consumer was closed.
+            No topic is subscribed, or the consumer was closed.
         """
         number = self._concurrency if concurrency is None else concurrency
         check_concurrency(number)
@@ -227,7 +227,7 @@ class AsyncPushConsumer:
         try:
             done, _ = await asyncio.wait(own, return_when=asyncio.FIRST_EXCEPTION)
             for worker in done:
-                if not worker.cancelled():  # by close, whose time was over
+                if not worker.cancelled():  # by `close` after its timeout
                     worker.result()
         finally:
             ended.set()
@@ -241,50 +241,52 @@ class AsyncPushConsumer:
                 self._held.tell()
 
     def stop(self) -> None:
-        """Make `run` return when the messages in work are finished. Handlers may call it."""
+        """Make `run` return when the running handlers have finished. Handlers may call it."""
         self._stopped = True
         self._held.tell()
 
     async def until_stopped(self) -> None:
-        """Wait until `run` has returned, or will return without another step of a handler."""
+        """Wait until `run` has returned, or will return without running a handler again."""
         while self._runs:
             await self._held.change()
 
     def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        """Iterate over the messages. Asking for the next message finishes the one before.
+        """Iterate over the messages. The request for the next message finishes the one before.
 
-        A message is not finished, and is given again, when its loop was left in its body: by an exception, by cancellation,
-        by ``break`` or ``return``. Several tasks may loop over one consumer. The loops end when the consumer is closed.
+        If the loop's body is left early, by an exception, by cancellation, by ``break`` or ``return``, its message is
+        not finished and is delivered again. Several tasks may loop over one consumer. The loops end when the consumer
+        is closed.
         """
         self._check_subscribed()
         return _Messages(self._held, lambda: self._closing)
 
     def finish(self, message: ReceivedMessage) -> None:
-        """Finish the message of a loop before the loop is left, or before its work is done.
+        """Finish the message of a loop before the loop is left or asks for the next message.
 
         Parameters
         ----------
         message : ReceivedMessage
-            One that a loop over this consumer works on. A message that is finished or was given up already is left alone.
+            A message of a loop over this consumer. One that is finished or was given up already is ignored.
         """
         self._held.finish_message(message)
 
     # ---- the end ----------------------------------------------------------------------------------
 
     async def close(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 as for AsyncPullConsumer
-        """Finish the messages in work, commit, unlock queues, say goodbye to the brokers. A second call does nothing.
+        """Finish the running handlers, commit, unlock queues, and unregister. A second call does nothing.
 
         Parameters
         ----------
         timeout : float
-            Seconds for the whole call. Handlers that still run two seconds before its end, or after half of a shorter time, are
-            cancelled, and other members have their messages again; what is left is for their end and the commit. A call that is
-            cancelled closes the connections at once: what was not committed before comes again.
+            Seconds for the whole call. Handlers that still run two seconds before its end, or after half of a timeout
+            below four seconds, are cancelled, and other members get their messages; the rest of the time is for their
+            end and the commit. Cancelling the call closes the connections at once: messages that were not committed
+            before are delivered again.
 
         Raises
         ------
         ClientError
-            A handler has called this: it would wait for itself. `stop` is for handlers.
+            A handler called this, and would wait for itself. Handlers call `stop` instead.
         """
         if not self._instance.is_ours:
             self._instance.abandon()
@@ -297,7 +299,7 @@ class AsyncPushConsumer:
         try:
             await self._close(timeout)
         except BaseException:
-            self.abandon()  # no member is left behind that reads nothing
+            self.abandon()  # else the brokers would keep a member that reads nothing
             raise
 
     async def _close(self, seconds: float) -> None:
@@ -320,13 +322,13 @@ class AsyncPushConsumer:
         await self._queues.commit_and_leave(self._others_work_on, left)
 
     def abandon(self) -> None:
-        """Close all connections without a word; for a loop that ends."""
+        """Close all connections without unregistering; for a loop that ends."""
         self._closing = self._queues.closing = True
         self._held.tell()
         self._instance.abandon()
 
     async def _idle(self) -> None:
-        """Wait until nothing is worked on: by handlers, and by the loops of other tasks."""
+        """Wait until neither handlers nor loops of other tasks work on a message."""
         queues = self._queues
         while (
             self._runs
@@ -344,7 +346,7 @@ class AsyncPushConsumer:
             for one in queue.in_work
         )
 
-    # ---- work -------------------------------------------------------------------------------------
+    # ---- handlers ---------------------------------------------------------------------------------
 
     async def _work(self, handler: Handler, run_ended: asyncio.Event) -> None:
         def ended() -> bool:
@@ -354,7 +356,7 @@ class AsyncPushConsumer:
             try:
                 await self._handle(one, handler)
             finally:
-                self._held.put_back(one)  # nothing, where it is finished or given again later
+                self._held.put_back(one)  # no effect if it is finished or delivered again later
 
     async def _handle(self, one: Held, handler: Handler) -> None:
         try:
@@ -370,9 +372,9 @@ class AsyncPushConsumer:
                 raise
             await self._failed(
                 one, error
-            )  # the handler's own: something that it waited for was cancelled
+            )  # raised by the handler: something that it waited for was cancelled
             return
-        except Exception as error:  # noqa: BLE001 whatever a handler raises, the message comes again
+        except Exception as error:  # noqa: BLE001 after any error of a handler the message is delivered again
             await self._failed(one, error)
             return
         if not is_coroutine:
@@ -441,7 +443,7 @@ class AsyncPushConsumer:
 class _Messages:
     """The messages of one loop.
 
-    Its message is put back when the loop has ended: the loop alone holds this object.
+    Only the loop refers to this object. So its message is put back when the loop has ended.
     """
 
     def __init__(self, held: HeldMessages, ended: Callable[[], bool]) -> None:
@@ -468,7 +470,7 @@ class _Messages:
 
 
 def check_concurrency(value: int) -> None:
-    """Refuse a number of handlers.
+    """Check the number of handlers that run at once.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The clients for code without an event loop: those of asyncio, on a loop in a thread of their own."""
+"""The clients for code without an event loop: each runs its asyncio client on a loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rmqcore.remoting.bodies.topic_configs import READ, WRITE
 class Producer:
     """Sends messages to the brokers of a cluster. Safe to use from several threads.
 
-    Takes the parameters of `AsyncProducer`, and its methods are those, but that they wait.
+    Has the parameters and methods of `AsyncProducer`; the methods block.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Producer:
         self._thread.run(lambda: self._client.send_oneway(topic, body, tags, keys, properties))
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Unregister at the brokers and close all connections: `AsyncProducer.close`; nothing in a forked process."""
+        """Unregister at the brokers and close all connections: `AsyncProducer.close`. No effect in a forked process."""
         if self._end.alive and self._thread.is_ours:
             self._thread.run(lambda: self._client.close(timeout))
             self._end()
@@ -99,7 +99,7 @@ class Producer:
 class PullConsumer:
     """Reads topics as a member of a consumer group, whose members share the queues. Safe to use from several threads.
 
-    Takes the parameters of `AsyncPullConsumer`, and its methods are those, but that they wait.
+    Has the parameters and methods of `AsyncPullConsumer`; the methods block.
     """
 
     def __init__(
@@ -116,22 +116,22 @@ class PullConsumer:
         self.close(commit=kind is None)
 
     def subscribe(self, topic: str, tags: str = "*", timeout: float = 30.0) -> None:
-        """Read a topic too, or other tags of it: `AsyncPullConsumer.subscribe`."""
+        """Add a topic, or change its tags: `AsyncPullConsumer.subscribe`."""
         self._thread.run(lambda: self._client.subscribe(topic, tags, timeout))
 
     def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:
-        """Read a topic no more: `AsyncPullConsumer.unsubscribe`."""
+        """Stop reading a topic: `AsyncPullConsumer.unsubscribe`."""
         self._thread.run(lambda: self._client.unsubscribe(topic, timeout))
 
     def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
         """Return the next messages, or none after `timeout` seconds: `AsyncPullConsumer.poll`.
 
-        With `auto_commit` and several threads, the messages of a poll count as done when its thread polls again, or has ended.
+        With `auto_commit` and several threads, a poll's messages count as done when its thread polls again or ends.
         """
         handover = Handover(threading.current_thread())
         try:
             messages = self._thread.run(lambda: self._client.hand_over(handover, timeout))
-            # The last act: an exception before it gives the messages again.
+            # The last step: after an exception before it, the messages are returned again.
             handover.received = True
             return messages  # noqa: TRY300  an else block would be behind the handler
         except BaseException:
@@ -139,7 +139,7 @@ class PullConsumer:
             raise
 
     def commit(self, timeout: float = 5.0) -> None:
-        """Store how far the group has come: `AsyncPullConsumer.commit`."""
+        """Store the group's offsets behind the returned messages: `AsyncPullConsumer.commit`."""
         self._thread.run(lambda: self._client.commit(timeout))
 
     def seek(
@@ -167,7 +167,7 @@ class PullConsumer:
         return self._thread.run(assignment)
 
     def close(self, *, commit: bool = True, timeout: float = 5.0) -> None:
-        """Unregister at the brokers and close all connections: `AsyncPullConsumer.close`; nothing in a forked process."""
+        """Unregister and close all connections: `AsyncPullConsumer.close`. No effect in a forked process."""
         if self._end.alive and self._thread.is_ours:
             self._thread.run(lambda: self._client.close(commit=commit, timeout=timeout))
             self._end()
@@ -176,7 +176,7 @@ class PullConsumer:
 class Admin:
     """Administers a cluster: topics, groups, their offsets, single messages. Safe to use from several threads.
 
-    Takes the parameters of `AsyncAdmin`, and its methods are those, but that they wait.
+    Has the parameters and methods of `AsyncAdmin`; the methods block.
     """
 
     def __init__(
@@ -257,12 +257,12 @@ class Admin:
         )
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Close all connections: `AsyncAdmin.close`; nothing in a forked process."""
+        """Close all connections: `AsyncAdmin.close`. No effect in a forked process."""
         if self._end.alive and self._thread.is_ours:
             self._thread.run(lambda: self._client.close(timeout))
             self._end()
 
 
 def _end(thread: LoopThread, client: AsyncAdmin | AsyncProducer | AsyncPullConsumer) -> None:
-    """End the thread of a client that was closed, or that nobody has any more."""
+    """End the thread of a client that was closed or garbage collected."""
     thread.stop(client.abandon)

@@ -48,11 +48,11 @@ class PushConsumer:
         self.close()
 
     def subscribe(self, topic: str, expression: str = "*", timeout: float = 30.0) -> None:
-        """Read a topic too: `AsyncPushConsumer.subscribe`."""
+        """Add a topic: `AsyncPushConsumer.subscribe`."""
         self._thread.run(lambda: self._client.subscribe(topic, expression, timeout))
 
     def unsubscribe(self, topic: str, timeout: float = 5.0) -> None:
-        """Read a topic no more: `AsyncPushConsumer.unsubscribe`."""
+        """Stop reading a topic: `AsyncPushConsumer.unsubscribe`."""
         self._thread.run(lambda: self._client.unsubscribe(topic, timeout))
 
     def assignment(self) -> list[MessageQueue]:
@@ -66,23 +66,24 @@ class PushConsumer:
     def run(self, handler: BlockingHandler, concurrency: int | None = None) -> None:
         """Call a handler for each message, in threads, until `stop` or `close`: `AsyncPushConsumer.run`.
 
-        After Ctrl-C, or another exception in the calling thread, no message is given any more, and the exception is raised
-        when the handlers have returned: what they did counts. A second Ctrl-C does not wait for them: their messages come
-        again. `SystemExit` and `KeyboardInterrupt` of a handler are raised here, and its message comes again.
+        After Ctrl-C, or another exception in the calling thread, no handler is called any more, and the exception is
+        raised when the running handlers have returned: their results count. A second Ctrl-C does not wait for them:
+        their messages are delivered again. `SystemExit` and `KeyboardInterrupt` of a handler are raised here, and its
+        message is delivered again.
 
         Parameters
         ----------
         handler : callable
-            It gets a `ReceivedMessage`. Several threads call it at once.
+            A function that receives a `ReceivedMessage`. Several threads call it at the same time.
         concurrency : int, optional
-            How many threads. None: the number of the consumer.
+            Number of threads; by default the consumer's `concurrency`.
 
         Raises
         ------
         TypeError
-            The handler returned something else than None or a `ConsumeStatus`. The message is not finished.
+            The handler returned neither None nor a `ConsumeStatus`. The message is not finished.
         ClientError
-            Nothing is subscribed, or the consumer was closed.
+            No topic is subscribed, or the consumer was closed.
         """
         number = self._concurrency if concurrency is None else concurrency
         check_concurrency(number)
@@ -95,7 +96,7 @@ class PushConsumer:
             self._handlers.add(me)
             try:
                 return handler(message)
-            except StopIteration as error:  # a future does not take it, and would never be done
+            except StopIteration as error:  # a future does not accept it, and would never be done
                 raise RuntimeError(f"the handler raised {error!r}") from error
             except Exception:
                 raise
@@ -113,7 +114,7 @@ class PushConsumer:
                 try:
                     await asyncio.wait([work])
                 except asyncio.CancelledError:
-                    # A thread cannot be cancelled: what the handler returns counts.
+                    # A thread cannot be cancelled: the handler's result counts.
                     if self._hurried:
                         raise
             status = work.result()
@@ -143,7 +144,7 @@ class PushConsumer:
             raise
 
     def stop(self) -> None:
-        """Make `run` return when the messages in work are finished. Handlers and signal handlers may call it."""
+        """Make `run` return when the running handlers have finished. Handlers and signal handlers may call it."""
 
         async def stop() -> None:
             self._client.stop()
@@ -151,12 +152,12 @@ class PushConsumer:
         self._thread.run(stop)
 
     def close(self, timeout: float = 30.0) -> None:
-        """Finish the messages in work, commit and say goodbye: `AsyncPushConsumer.close`; nothing in a forked process.
+        """Finish the running handlers, commit and unregister: `AsyncPushConsumer.close`. No effect in a forked process.
 
         Raises
         ------
         ClientError
-            A handler has called this: it would wait for itself. `stop` is for handlers.
+            A handler called this, and would wait for itself. Handlers call `stop` instead.
         """
         if threading.get_ident() in self._handlers:
             raise ClientError(
@@ -171,7 +172,7 @@ class PushConsumer:
 
 
 class _Exit(BaseException):
-    """What a handler raised to end its program, on its way to the caller of `run`."""
+    """An exception of a handler that ends the program, on its way to the caller of `run`."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)

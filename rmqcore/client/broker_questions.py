@@ -1,4 +1,4 @@
-"""Answers a broker's requests to a group member: its progress, its state, and new offsets.
+"""A broker's requests to a group member, for its progress, its state and new offsets, and the answers to them.
 
 Source: RocketMQ 5.5.0 ClientRemotingProcessor#resetOffset, #getConsumeStatus, #getConsumerRunningInfo, ConsumerRunningInfo.
 """
@@ -31,9 +31,9 @@ class QueueState:
     ----------
     queue : MessageQueue
     position : int or None
-        What the member would commit; None where that is not known yet.
+        The offset that the member would commit; None if it is not known yet.
     count, size : int
-        Messages that it holds, and bytes of their records.
+        Messages that the member holds, and bytes of their records.
     is_locked : bool
     """
 
@@ -44,7 +44,7 @@ class QueueState:
     is_locked: bool = False
 
     def as_json(self) -> dict[str, object]:
-        """Return it by the names of Java's ProcessQueueInfo."""
+        """Return the state by the names of Java's ProcessQueueInfo."""
         return {
             "commitOffset": -1 if self.position is None else self.position,
             "cachedMsgCount": self.count,
@@ -75,7 +75,7 @@ def new_offsets(request: RemotingCommand, group: str) -> dict[MessageQueue, int]
 
 
 def status(request: RemotingCommand, group: str, queues: Iterable[QueueState]) -> RemotingCommand:
-    """Answer GET_CONSUMER_STATUS_FROM_CLIENT: how far the member is in the queues of a topic."""
+    """Return the answer to GET_CONSUMER_STATUS_FROM_CLIENT: the member's offsets in the queues of a topic."""
     fields = parse_fields(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, request.ext_fields)
     if fields.text("group") != group:
         return _not_ours(request, fields.text("group"))
@@ -94,7 +94,7 @@ def running_info(
     queues: Callable[[], Iterable[QueueState]],
     properties: Mapping[str, str],
 ) -> RemotingCommand:
-    """Answer GET_CONSUMER_RUNNING_INFO: what the member subscribes to, and what it holds of each queue."""
+    """Return the answer to GET_CONSUMER_RUNNING_INFO: the member's subscriptions, and its state in each queue."""
     fields = parse_fields(RequestCode.GET_CONSUMER_RUNNING_INFO, request.ext_fields)
     if consumer is None or fields.text("consumerGroup") != consumer.group_name:
         return _not_ours(request, fields.text("consumerGroup"))

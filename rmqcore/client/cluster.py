@@ -33,13 +33,13 @@ LAST = -1
 
 
 class Cluster:
-    """Asks a cluster. Nothing is kept between two questions. Used by its loop's thread only.
+    """Sends requests to a cluster, and keeps nothing between two. Used by its loop's thread only.
 
     Parameters
     ----------
     instance : ClientInstance
     seconds : float
-        How long each answer is waited for; the caller bounds the whole call.
+        Timeout of each answer; the caller limits the whole call.
     """
 
     def __init__(self, instance: ClientInstance, seconds: float) -> None:
@@ -56,7 +56,7 @@ class Cluster:
         accepted: Iterable[int] = (ResponseCode.SUCCESS,),
         more: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Ask one peer; `more` are fields that the request's header does not have."""
+        """Ask one peer; `more` are fields outside the request's header."""
         ext_fields = {**encode_fields(code, fields), **(more or {})}
         request = RemotingCommand(code, ext_fields=ext_fields)
         return await self._instance.ask(
@@ -98,7 +98,7 @@ class Cluster:
         return found
 
     async def route(self, topic: str) -> TopicRoute:
-        """Return the route of a topic; raise NoRouteError where no broker has the topic."""
+        """Return the route of a topic; raise NoRouteError if no broker has the topic."""
         check_topic(topic)
         route = await self._instance.ask_route(topic, seconds=self._seconds)
         if route is None:
@@ -111,7 +111,7 @@ class Cluster:
         return set() if route is None else {one.broker_name for one in route.queues}
 
     async def groups(self, brokers: Iterable[BrokerData]) -> dict[str, set[str]]:
-        """Return by broker name the names of its groups."""
+        """Return the names of each broker's groups, by broker name."""
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
         listed = list(brokers)
         found = await self.ask_all(
@@ -127,7 +127,7 @@ class Cluster:
     async def brokers_with_group(
         self, group: str, brokers: Iterable[BrokerData]
     ) -> list[BrokerData]:
-        """Return those of some brokers that have a group; raise GroupNotFoundError where none has it."""
+        """Return the brokers among the given ones that have a group; raise GroupNotFoundError if none has it."""
         listed = list(brokers)
         groups = await self.groups(listed)
         found = [one for one in listed if group in groups[one.broker_name]]
@@ -157,7 +157,7 @@ class Cluster:
         except RefusedError as error:
             if error.response_code != ResponseCode.CONSUMER_NOT_ONLINE:
                 raise
-            # A Java broker resets groups with members alone, unless useServerSideResetOffset is set.
+            # A Java broker resets only groups with members, unless useServerSideResetOffset is set.
             return await self._reset_without_members(broker, group, topic, timestamp_ms, route)
         return {
             MessageQueue(topic, broker.broker_name, queue.queue_id): queue_offset
@@ -186,7 +186,7 @@ class Cluster:
         return done
 
     async def view(self, route: TopicRoute, topic: str, msg_id: str) -> list[ReceivedMessage]:
-        """Look at the place that an id names, if it is one of a broker's."""
+        """Return the message at the place that an id names, if the id is a broker's."""
         try:
             place = parse_msg_id(msg_id)
         except ValueError:
@@ -225,7 +225,7 @@ class Cluster:
         *,
         unique: bool,
     ) -> list[ReceivedMessage]:
-        """Return what the brokers of a topic find for a key, oldest first; hashes of other keys may be equal."""
+        """Return the messages that a topic's brokers find for a key, oldest first; some may have another key."""
         code = RequestCode.QUERY_MESSAGE
         fields: dict[str, Value] = {
             "topic": topic,
@@ -284,4 +284,4 @@ def _offset_reader(code: RequestCode) -> Callable[[RemotingCommand], int]:
 
 
 def nothing_to_read(*_: object) -> None:
-    """Read an answer that says only that the request was done."""
+    """Read an answer without contents."""

@@ -1,4 +1,4 @@
-"""How far a group has come, stored at its brokers: the commits of one consumer, one after the other.
+"""The commits of one consumer, which store the group's offsets at the brokers, one after the other.
 
 Source: RocketMQ 5.5.0 RemoteBrokerOffsetStore.
 """
@@ -37,10 +37,10 @@ class Commits:
         Raises
         ------
         ClientError
-            A broker has not stored it; those of other queues may be stored.
+            A broker has not stored an offset; offsets of other queues may be stored.
         """
-        # One after the other for a topic on a broker: Java makes the table of a group and topic at its first commit without
-        # a lock, and of two that come at once it loses one (ConsumerOffsetManager#commitOffset), though both are answered.
+        # One after the other for a topic on a broker: at the first commit of a group and topic Java makes their table
+        # without a lock. Of two concurrent commits it loses one, but answers both (ConsumerOffsetManager#commitOffset).
         by_table: dict[tuple[str, str], Positions] = {}
         for one, position in positions:
             table = by_table.setdefault((one.queue.broker_name, one.queue.topic), [])
@@ -51,7 +51,7 @@ class Commits:
             raise error
 
     async def commit_unasked(self, positions: Positions, seconds: float) -> None:
-        """Commit what the caller has done with. The first of several failures is logged, and the next time is soon."""
+        """Commit the finished messages automatically. Log only the first of several failures, and try again soon."""
         try:
             async with deadline(seconds, "commit"):
                 await self.commit(positions)
@@ -62,7 +62,7 @@ class Commits:
 
 
 async def _commit_in_turn(positions: Iterable[tuple[PulledQueue, int | None]]) -> list[ClientError]:
-    """Commit them one after the other; return what went wrong. Of a broker that does not answer no more is asked."""
+    """Commit one after the other; return the errors. A broker that does not answer is not asked again."""
     errors: list[ClientError] = []
     for one, position in positions:
         try:

@@ -1,4 +1,4 @@
-"""A connection to a name server or broker: requests out, answers to whom they belong, and what the peer asks by itself.
+"""A connection to a name server or broker: it sends requests, matches the answers, and receives the peer's requests.
 
 Source: RocketMQ 5.5.0 NettyRemotingAbstract, NettyRemotingClient.
 """
@@ -35,7 +35,7 @@ class Connection(asyncio.Protocol):
     local_ip : str
         Address of this machine, as the peer sees it.
     closed : bool
-        Nothing that is sent arrives any more.
+        Whether the connection is closed: nothing that is sent arrives any more.
     """
 
     def __init__(self, address: str, on_request: OnRequest) -> None:
@@ -43,7 +43,7 @@ class Connection(asyncio.Protocol):
         self.local_ip = ""
         self.closed = False
         self._on_request = on_request
-        # The answer to a batch has the ids of all its messages in its header, which no broker bounds.
+        # The answer to a batch has the ids of all its messages in its header, whose length no broker limits.
         self._decoder = FrameDecoder(max_header_size=MAX_FRAME_SIZE)
         self._opaques = count(1)
         self._waiting: dict[int, tuple[str, asyncio.Future[RemotingCommand]]] = {}
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         Raises
         ------
         NotReachedError
-            Nobody takes the connection, for `request`.
+            The peer does not accept the connection; the error names `request`.
         """
         host, port = split_address(address, request)
         loop = asyncio.get_running_loop()
@@ -82,12 +82,12 @@ class Connection(asyncio.Protocol):
         Raises
         ------
         AnswerTimeoutError
-            None came in time. The connection is closed if its peer has been silent for `SILENT_SECONDS`: it may be gone without a
-            word. Else the answers that others wait for still come.
+            No answer arrived in time. If the peer has been silent for `SILENT_SECONDS`, the connection is closed,
+            because the peer may be gone; otherwise the answers to other requests can still arrive.
         NotReachedError
-            The connection was closed before it came.
+            The connection was closed before the answer arrived.
         ValueError
-            The request does not fit a frame.
+            The request is too long for a frame.
         """
         opaque = next(self._opaques) % _OPAQUES
         request.opaque = opaque
@@ -106,12 +106,12 @@ class Connection(asyncio.Protocol):
             self._waiting.pop(opaque, None)
 
     async def tell(self, request: RemotingCommand, seconds: float) -> None:
-        """Send a request that wants no answer; it is on its way to the peer, nothing more is known.
+        """Send a one-way request; whether the peer receives it stays unknown.
 
         Raises
         ------
         AnswerTimeoutError
-            The peer takes no more bytes.
+            The peer reads no more bytes.
         NotReachedError, ValueError
             As for `ask`.
         """
@@ -148,11 +148,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
         self._heard_at = asyncio.get_running_loop().time()
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass of it
         self.local_ip = transport.get_extra_info("sockname")[0].partition("%")[0]
 
     def data_received(self, data: bytes) -> None:
-        """Receive bytes, and handle the frames that are whole with them."""
+        """Receive bytes, and handle the frames that they complete."""
         self._heard_at = asyncio.get_running_loop().time()
         self._decoder.feed(data)
         try:
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Let sends continue."""
         self._room.set()
 
     # ---- inside -----------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def split_address(address: str, request: str) -> tuple[str, int]:
     Raises
     ------
     NotReachedError
-        It is neither.
+        The address has neither form.
     """
     host, colon, port = address.rpartition(":")
     digits = port.isascii() and port.isdigit() and len(port) < 6
@@ -229,7 +229,7 @@ def split_address(address: str, request: str) -> tuple[str, int]:
 
 
 def request_name(request: RemotingCommand) -> str:
-    """Name of a request's code."""
+    """Return the name of a request's code."""
     try:
         return RequestCode(request.code).name
     except ValueError:

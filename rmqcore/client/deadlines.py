@@ -1,4 +1,4 @@
-"""One limit of time for a whole call, through all that it asks for."""
+"""One timeout for a whole call with all its requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqcore.errors import AnswerTimeoutError
 
 @asynccontextmanager
 async def deadline(seconds: float, call: str) -> AsyncIterator[None]:
-    """End what runs inside when the time is over.
+    """Cancel the body when the time is over.
 
     Parameters
     ----------

@@ -13,20 +13,21 @@ _LOG = logging.getLogger("rmqcore.client")
 
 @dataclass(frozen=True, slots=True)
 class ClientEvent:
-    """Something that a client has done, or that failed.
+    """An operation of a client that succeeded or failed.
 
     Attributes
     ----------
     kind : str
         ``send``, ``pull``, ``poll``, ``handle``, ``commit``, ``rebalance``, ``connect`` or ``call``; docs/client.md has a table.
     name : str
-        The topic; of ``connect`` the address, of ``call`` the method of the administrator.
+        The topic; for ``connect`` the address, for ``call`` the administrator's method.
     count : int
-        Messages; of ``rebalance`` queues that are read now, of ``connect`` how many connections to the address were made.
+        Number of messages; for ``rebalance`` of queues that are read now, for ``connect`` of connections to the address
+        so far.
     seconds : float
-        How long it took; 0 where nothing was waited for.
+        Duration; 0 if the operation waited for nothing.
     error : BaseException or None
-        What it failed with.
+        The error of a failed operation.
     """
 
     kind: str
@@ -65,14 +66,14 @@ class Events:
             return
         try:
             self._on_event(ClientEvent(kind, name, count, seconds, error))
-        except Exception:  # noqa: BLE001 a mistake in what counts messages must not lose one
+        except Exception:  # noqa: BLE001 an error in the program's metrics must not lose a message
             if not self._has_raised:
                 self._has_raised = True
                 _LOG.exception("on_event raised; later exceptions from it are not logged")
 
     @contextmanager
     def timed(self, kind: str, name: str, count: int = 1) -> Iterator[None]:
-        """Report the body of a ``with`` block when it has ended, with the exception that it raised."""
+        """Report the body of a ``with`` block at its end, with its exception."""
         begin = time.monotonic()
         error: BaseException | None = None
         try:

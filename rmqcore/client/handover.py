@@ -1,7 +1,7 @@
 """The way of a batch from a consumer to its caller: it counts as received only when the caller has it.
 
-A consumer's position covers what a caller has received, so it must not move before: an exception between the two (Ctrl-C, a
-signal handler or timer that raises, a cancelled call) would lose the batch for the group.
+A consumer's position covers the messages that a caller has received, so it must not move before: an exception in
+between (Ctrl-C, a signal handler or timer that raises, a cancelled call) would lose the batch for the group.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Handover:
     Attributes
     ----------
     received : bool
-        Set as the last act of the call.
+        Set as the last step of the call.
     failed : bool
-        The call ended with an exception; it counts more than `received`.
+        The call ended with an exception; this overrides `received`.
     thread : Thread or None
-        Whose call it is; None where all calls are those of one caller.
+        The thread of the call; None if all calls are of one caller.
     """
 
     __slots__ = ("failed", "received", "thread")
@@ -51,14 +51,14 @@ class _Batch(Generic[Owner]):
 
 
 class Progress(Generic[Owner]):
-    """How far a caller is in one queue. Used by its loop's thread only.
+    """A caller's progress in one queue. Used by its loop's thread only.
 
     Attributes
     ----------
     position : int or None
-        Queue offset behind all messages that callers have received; None where that is not known yet.
+        Queue offset behind all messages that callers have received; None if it is not known yet.
     finished : int or None
-        The same of messages that the caller has had before its latest `poll`: what may be committed unasked.
+        Queue offset behind the messages received before the caller's latest `poll`, for automatic commits.
     """
 
     def __init__(self, queue_offset: int | None = None) -> None:
@@ -72,7 +72,7 @@ class Progress(Generic[Owner]):
         return all(one.received for one in self._batches)
 
     def give(self, pulled: Pulled[Owner], handover: Handover) -> bool:
-        """Note that a batch goes to a caller, perhaps once more; False if the caller is gone."""
+        """Note that a caller gets a batch, perhaps again; return False if the caller is gone."""
         if handover.failed:
             return False
         for one in self._batches:
@@ -83,7 +83,7 @@ class Progress(Generic[Owner]):
         return True
 
     def settle(self) -> Iterator[Pulled[Owner]]:
-        """Look which batches have been received; give those whose call has failed, newest first: they are to be given again."""
+        """Note the received batches; yield those whose call has failed, newest first, which must be returned again."""
         for one in reversed(self._batches):
             if one.handover is not None and one.handover.failed:
                 one.handover = None
@@ -94,7 +94,7 @@ class Progress(Generic[Owner]):
             self.position = one.pulled.next_offset
 
     def finish(self, thread: threading.Thread | None) -> None:
-        """Note that a caller polls again, or has ended: it has done what it wanted with all that it had received."""
+        """Note that a caller polls again or has ended, and so has finished all messages that it had received."""
         for one in self._batches:
             owner = None if one.handover is None else one.handover.thread
             if one.received and (owner is thread or (owner is not None and not owner.is_alive())):
@@ -103,7 +103,7 @@ class Progress(Generic[Owner]):
             self.finished = self._batches.popleft().pulled.next_offset
 
     def passed(self, queue_offset: int) -> None:
-        """Move on to an offset before which nothing is that a caller has not received."""
+        """Move to an offset before which callers have received all messages."""
         if self.position is None or self.position <= queue_offset:
             self.position = queue_offset
             if not self._batches:

@@ -43,18 +43,18 @@ class ClientInstance:
     Parameters
     ----------
     namesrv : str or iterable of str
-        Addresses of name servers, ``host:port``; in one text with ``;`` between them.
+        Addresses of name servers, ``host:port``; in one string with ``;`` between them.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
 
     producer_group : str, optional
-        That heartbeats name.
+        The producer group that heartbeats name.
     consumers : callable, optional
-        Gives the consumer groups that heartbeats name.
+        Returns the consumer groups that heartbeats name.
     on_request : callable, optional
-        Told of each request of a broker; gives the answer, or None.
+        Receives each request of a broker, and returns the answer or None.
     on_routes : callable, optional
-        Told when a route has changed.
+        Called when a route has changed.
     on_event : callable, optional
 
     Attributes
@@ -101,7 +101,7 @@ class ClientInstance:
 
     @property
     def client_id(self) -> str:
-        """The id by which brokers know this client; known once a name server has been asked."""
+        """The id by which brokers know this client; set once a name server has responded."""
         assert self._client_id
         return self._client_id
 
@@ -119,7 +119,7 @@ class ClientInstance:
         Raises
         ------
         ClientClosedError
-            It was closed, or it belongs to another event loop or process.
+            The client was closed, or belongs to another event loop or process.
         """
         if self._closed:
             raise ClientClosedError("this client was closed")
@@ -161,7 +161,7 @@ class ClientInstance:
         groups : iterable of dict
             ``producerGroup`` or ``consumerGroup``.
         seconds : float
-            How long answers are waited for, at most `CLOSE_SECONDS`.
+            How long to wait for answers, at most `CLOSE_SECONDS`.
         """
         if self._closed:
             return
@@ -201,7 +201,7 @@ class ClientInstance:
                 _LOG.info("at close: %s", error)
 
     def abandon(self) -> None:
-        """End everything without a word to anybody; what another loop or process runs is left to it."""
+        """End everything without unregistering; tasks and connections of another loop or process are left to it."""
         self._closed = True
         if os.getpid() != self._pid or (self._loop is not None and self._loop.is_closed()):
             return
@@ -232,12 +232,12 @@ class ClientInstance:
     # ---- routes -----------------------------------------------------------------------------------
 
     async def find_route(self, topic: str) -> bool:
-        """Ask for the route of a topic, and keep it; False where no broker has it. All that want it at once share the answer.
+        """Find and keep the route of a topic; return False if no broker has it. Concurrent calls share one request.
 
         Raises
         ------
         ClientError
-            No name server could be asked.
+            No name server answers.
         """
         looking = self._looking.get(topic)
         if looking is None:
@@ -247,7 +247,7 @@ class ClientInstance:
         return await asyncio.shield(looking)
 
     async def find_route_again(self, topic: str) -> None:
-        """Ask for a route that does not lead anywhere; where no name server can be asked, the log says so once."""
+        """Ask again for a route whose brokers fail; if no name server answers, log it once."""
         what = f"route {topic}"
         try:
             await self.find_route(topic)
@@ -257,12 +257,12 @@ class ClientInstance:
             self.outages.end(what, "name servers say again where topic %s is", topic)
 
     async def find_publish_route(self, topic: str, queue_nums: int) -> bool:
-        """Ask for the route of a topic that may have to be created: then that of the brokers that would do it.
+        """Ask for the route of a topic; for a missing topic, for the route of the brokers that would create it.
 
         Raises
         ------
         ClientError
-            No name server could be asked.
+            No name server answers.
         """
         if await self.find_route(topic):
             return True
@@ -270,7 +270,7 @@ class ClientInstance:
         return self._learn(topic, default and route_of_new_topic(default, queue_nums))
 
     async def refresh_routes(self) -> None:
-        """Ask for the routes of all topics anew; one that is gone stays as it was, as in Java."""
+        """Ask for the routes of all topics again; a route that is gone stays as it was, as in Java."""
         for topic in self.routes.topics():
             await self.find_route_again(topic)
 
@@ -280,7 +280,7 @@ class ClientInstance:
     def _looked(self, topic: str, task: asyncio.Task[bool]) -> None:
         del self._looking[topic]
         if not task.cancelled():
-            task.exception()  # whoever waits for it has it
+            task.exception()  # the callers that wait for the task raise it
 
     def _learn(self, topic: str, route: TopicRoute | None) -> bool:
         if route is None:
@@ -290,12 +290,12 @@ class ClientInstance:
         return True
 
     async def ask_route(self, topic: str, *, seconds: float = API_SECONDS) -> TopicRoute | None:
-        """Ask for the route of a topic without keeping it; None where no broker has it.
+        """Ask for the route of a topic without keeping it; return None if no broker has it.
 
         Raises
         ------
         ClientError
-            No name server could be asked.
+            No name server answers.
         """
         code = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -325,7 +325,7 @@ class ClientInstance:
         Raises
         ------
         ClientError
-            No name server could be asked; the error is that of the last one.
+            No name server answers; the error is that of the last one.
         """
         last: ClientError | None = None
         for _ in range(len(self.name_servers)):
@@ -335,7 +335,7 @@ class ClientInstance:
                 return await self.ask(address, request, read, seconds=seconds, accepted=accepted)
             except ClientError as error:
                 last = error
-                # The next one is asked from now on, until it fails as well.
+                # Requests go to the next name server from now on, until it fails as well.
                 self._name_server = (self._name_server + 1) % len(self.name_servers)
         assert last is not None
         raise last
@@ -343,9 +343,9 @@ class ClientInstance:
     # ---- heartbeats -------------------------------------------------------------------------------
 
     async def heartbeat(self) -> None:
-        """Report to the brokers which groups this client belongs to: to all of them, or to the masters if it consumes nothing.
+        """Report this client's groups to all brokers, or only to masters if the client consumes nothing.
 
-        Where one cannot be reached, the log says so once.
+        If a broker cannot be reached, it is logged once.
         """
         consumers = self._consumers()
         if not consumers and not self._producer_groups:
@@ -371,7 +371,7 @@ class ClientInstance:
     # ---- inside -----------------------------------------------------------------------------------
 
     def _connected(self, connection: Connection) -> None:
-        """The first thing that a broker hears is who we are: it may have been started anew, or have forgotten us."""
+        """Send a heartbeat first over a new connection: the broker may have restarted or forgotten this client."""
         if not self._client_id:
             self._client_id = f"{connection.local_ip}@{os.getpid()}#{self._name}"
             self._ids = UniqueIds(

@@ -20,14 +20,14 @@ class LoopThread:
     Parameters
     ----------
     name : str
-        Of the thread.
+        Name of the thread.
     """
 
     def __init__(self, name: str) -> None:
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        # No lock that a call holds: an exception that a signal handler raises right behind its acquire would leave it locked.
+        # Not a lock that calls hold: an exception of a signal handler right after an acquire would leave it locked.
         self._stopping = threading.Lock()
         self._ended = False
         self._waited_for: set[Future[Any]] = set()
@@ -39,14 +39,14 @@ class LoopThread:
         return os.getpid() == self._pid
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Run what `work` makes, and wait for it; where the waiting is interrupted it is cancelled.
+        """Run the coroutine that `work` returns, and wait for it; an interrupted wait cancels it.
 
         Raises
         ------
         ClientClosedError
-            The thread was stopped, or this is another process than the one that it was started in.
+            The thread was stopped, or was started in another process.
         ClientError
-            This is the thread itself, in which `on_event` is called: it would wait for itself for ever.
+            The caller is the thread itself, which calls `on_event`, and would wait for itself for ever.
         """
         if threading.current_thread() is self._thread:
             raise ClientError(
@@ -84,7 +84,7 @@ class LoopThread:
         raise _closed()
 
     def stop(self, last: Callable[[], object]) -> None:
-        """Call something in the thread, then end all that runs there, and the thread. A second call does nothing."""
+        """Call `last` in the thread, then cancel its tasks and end it. A second call does nothing."""
         if not self.is_ours:
             return
         if not self._stopping.acquire(blocking=False):
@@ -101,7 +101,7 @@ class LoopThread:
             self._loop.run_until_complete(self._cancel_all())
             self._loop.close()
             self._ended = True
-            # Calls that came too late to be cancelled with the others.
+            # Calls that started too late to be cancelled with the others.
             for done in list(self._waited_for):
                 done.cancel()
 
@@ -110,7 +110,7 @@ class LoopThread:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # connections that were closed let go of their sockets
+        await asyncio.sleep(0)  # lets closed connections close their sockets
 
 
 def _closed() -> ClientClosedError:

@@ -1,4 +1,4 @@
-"""A client as a member of a consumer group: what it subscribes to, and which queues the members share out to it.
+"""A client as a member of a consumer group: its subscriptions, and its part of the queues.
 
 Source: RocketMQ 5.5.0 RebalanceImpl, RebalanceService, DefaultMQPushConsumerImpl#copySubscription.
 """
@@ -63,7 +63,7 @@ class Membership:
     consume_type, consume_from : str
         Names of Java's enum values, for heartbeats.
     retry_topic : str, optional
-        Subscribed beside the topics of the user, as long as there are any.
+        Subscribed in addition to the topics of the user, while any is subscribed.
     on_event : callable, optional
 
     Attributes
@@ -112,16 +112,16 @@ class Membership:
         )
 
     def wake(self) -> None:
-        """Share the queues anew, soon."""
+        """Redistribute the queues soon."""
         self._wake.set()
 
     async def subscribe(self, wanted: SubscriptionData, seconds: float) -> None:
-        """Read a topic too, or with another expression. Queues and their first offsets are known when this returns.
+        """Add a topic, or change its expression. Queues and their first offsets are known when this returns.
 
         Raises
         ------
         ClientError
-            No name server could be asked, or the time is over: then a new topic is not subscribed.
+            No name server answers, or the time is over: then a new topic is not subscribed.
         """
         topic = wanted.topic
         self.instance.check_open()
@@ -131,15 +131,15 @@ class Membership:
                 await self._subscribe(wanted)
         except BaseException:
             if is_new and topic in self.subscriptions:
-                # Brokers may have heard of a member that will read nothing: others would miss its share.
+                # Brokers may count this member already, although it will read nothing: its share would go unread.
                 self.instance.run(self._withdraw(topic))
             raise
 
     async def unsubscribe(self, topic: str, seconds: float) -> None:
-        """Read a topic no more; after the last topic the other members have its queues.
+        """Stop reading a topic; after the last topic the other members get this member's queues.
 
-        Where the call is cancelled or its time is over, the rest is done in the background: brokers would count a member that
-        reads nothing.
+        If the call is cancelled or its time is over, the rest is done in the background: else brokers would count a
+        member that reads nothing.
 
         Raises
         ------
@@ -155,16 +155,16 @@ class Membership:
                 await asyncio.shield(self.instance.run(self._withdraw(topic)))
 
     def left(self, *topics: str) -> None:
-        """Forget where the queues of topics are that are not read any more; no request about them follows."""
+        """Forget the routes of topics that are not read any more; no request about them follows."""
         for topic in topics:
             if topic not in self.subscriptions:
                 self.instance.routes.forget(topic)
 
     async def close(self, seconds: float) -> None:
-        """Unregister at the brokers, whose answers are waited for as long, and close all connections."""
+        """Unregister at the brokers, wait up to `seconds` for their answers, and close all connections."""
         await self.instance.close([{"consumerGroup": self.group}], seconds)
 
-    # ---- what brokers are told, and say -----------------------------------------------------------
+    # ---- requests to and from brokers -------------------------------------------------------------
 
     def _consumers(self) -> tuple[ConsumerData, ...]:
         if not self.subscriptions:
@@ -209,7 +209,7 @@ class Membership:
         return request.response()
 
     async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """Go on from other offsets; no queue comes or goes while that is done."""
+        """Continue from other offsets; the assignment of queues does not change during the reset."""
         for queue, queue_offset in sorted(offsets.items()):
             _LOG.warning("%s: an operator sets the group back or forth to %d", queue, queue_offset)
         async with self._rebalancing:
@@ -217,7 +217,7 @@ class Membership:
         self.wake()
 
     def _properties(self) -> dict[str, str]:
-        """Return what Java's tools read of a member. Source: RocketMQ 5.5.0 ConsumerRunningInfo."""
+        """Return the properties of a member that Java's tools read. Source: RocketMQ 5.5.0 ConsumerRunningInfo."""
         return {
             "PROP_NAMESERVER_ADDR": ";".join(self.instance.name_servers),
             "PROP_CONSUME_TYPE": self._consume_type,
@@ -225,7 +225,7 @@ class Membership:
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
         }
 
-    # ---- which queues -----------------------------------------------------------------------------
+    # ---- assignment of queues ---------------------------------------------------------------------
 
     async def _subscribe(self, wanted: SubscriptionData) -> None:
         topic = wanted.topic
@@ -246,7 +246,7 @@ class Membership:
         await self._reader.placed(topic)
 
     async def _watch(self) -> None:
-        """Share the queues anew after each `wake`, and every 20 seconds."""
+        """Redistribute the queues after each `wake`, and every 20 seconds."""
         seconds = UNBALANCED_SECONDS
         while True:
             with contextlib.suppress(TimeoutError):
@@ -261,7 +261,7 @@ class Membership:
             seconds = REBALANCE_SECONDS if balanced else UNBALANCED_SECONDS
 
     async def _rebalance(self) -> bool:
-        """Share the queues of all topics; False where that is to be done again soon."""
+        """Redistribute the queues of all topics; return False if it should be repeated soon."""
         async with self._rebalancing:
             balanced = True
             for topic in list(self.subscriptions):
@@ -283,10 +283,10 @@ class Membership:
         queues = instance.routes.subscribe_queues(topic)
         try:
             members = await self._members(topic)
-        except RefusedError:  # what a broker answers that knows no member of the group
+        except RefusedError:  # the answer of a broker that knows no member of the group
             members = []
         if instance.client_id not in members:
-            await instance.heartbeat()  # a broker that was started anew does not know this client
+            await instance.heartbeat()  # a restarted broker does not know this client
             members = await self._members(topic)
         mine = allocate_averagely(instance.client_id, queues, members)
         assigned = topic not in self.subscriptions or await self._reader.assign(topic, mine)
@@ -296,7 +296,7 @@ class Membership:
         return assigned and instance.client_id in members
 
     async def _members(self, topic: str) -> list[str]:
-        """Ids of all members of the group, sorted, from one of the topic's brokers."""
+        """Return the ids of all members of the group, sorted, from one of the topic's brokers."""
         code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
         last: ClientError = NotReachedError(topic, code.name, "the topic's route names no broker")
         for address in self.instance.routes.addresses_of_topic(topic):
@@ -321,7 +321,7 @@ class Membership:
         if self._retry_topic is not None and set(self.subscriptions) == {self._retry_topic}:
             del self.subscriptions[self._retry_topic]
             gone.append(self._retry_topic)
-        # Between two of them the program may have subscribed again: those queues are read.
+        # The program may subscribe again between two topics: queues of a topic subscribed again are read.
         left = [
             one
             for one in gone

@@ -1,4 +1,4 @@
-"""The messages that were pulled and not given out yet.
+"""The messages that were pulled and not returned yet.
 
 Source: RocketMQ 5.5.0 DefaultLitePullConsumerImpl (consumeRequestCache and its limits), ProcessQueue.
 """
@@ -28,7 +28,7 @@ class Pulled(NamedTuple, Generic[Owner]):
 
 
 class MessageCache(Generic[Owner]):
-    """Pulled messages, first in first out, with room for some thousand. Used by its loop's thread only."""
+    """Pulled messages, first in first out, with room for some thousands. Used by its loop's thread only."""
 
     def __init__(self) -> None:
         self._pulled: deque[Pulled[Owner]] = deque()
@@ -38,11 +38,11 @@ class MessageCache(Generic[Owner]):
         self._closed = False
 
     def holds(self, owner: Owner) -> bool:
-        """Return True if there are messages of an owner."""
+        """Return True if the cache has messages of an owner."""
         return self._messages[owner] > 0
 
     def held(self, owner: Owner) -> tuple[int, int]:
-        """Return how many messages of an owner there are, and the bytes of their records."""
+        """Return the number of messages of an owner, and the bytes of their records."""
         return self._messages[owner], self._bytes[owner]
 
     def put(self, pulled: Pulled[Owner]) -> None:
@@ -51,22 +51,23 @@ class MessageCache(Generic[Owner]):
         self._count(pulled, 1)
 
     def put_back(self, pulled: Pulled[Owner]) -> None:
-        """Add messages again that were taken: they are the next ones."""
+        """Return taken messages to the front of the cache: they are the next ones."""
         if any(one is pulled for one in self._pulled):
-            return  # an exception came before they had left
+            return  # an exception prevented their removal
         self._pulled.appendleft(pulled)
         self._count(pulled, 1)
 
     async def take(
         self, seconds: float, note: Callable[[Pulled[Owner]], bool]
     ) -> Pulled[Owner] | None:
-        """Return the messages of the oldest pull; None if none came in time, or no more will come.
+        """Return the messages of the oldest pull; None if none arrived in time, or the cache is closed.
 
         Parameters
         ----------
         seconds : float
         note : callable
-            Called with the messages before they leave the cache: an exception in between loses none. They stay if it is false.
+            Called with the messages before they leave the cache, so that an exception loses none. If it returns False,
+            they stay.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -96,7 +97,7 @@ class MessageCache(Generic[Owner]):
         self._tell()
 
     async def room(self, owner: Owner) -> None:
-        """Wait until an owner may put more."""
+        """Wait until an owner may add more messages."""
         while (
             self._messages[owner] >= MOST_MESSAGES_OF_QUEUE
             or self._bytes[owner] >= MOST_BYTES_OF_QUEUE
@@ -113,6 +114,6 @@ class MessageCache(Generic[Owner]):
         await self._changed.wait()
 
     def _tell(self) -> None:
-        """Wake all that wait; each looks for itself whether it can go on."""
+        """Wake all waiting tasks; each checks for itself whether it can continue."""
         self._changed.set()
         self._changed = asyncio.Event()

@@ -40,24 +40,25 @@ class PeerStatus:
     role : str
         ``broker`` or ``name server``.
     name, cluster : str or None
-        Of a broker; None where it does not say.
+        Names of a broker and its cluster; None if the broker does not report them.
     broker_id : int or None
         0: a master.
     version : str or None
-        Of RocketMQ, such as ``V5_5_0``. A name server does not say.
+        Version of RocketMQ, for example ``V5_5_0``; None for a name server, which does not report it.
     store : str or None
-        ``ok``; ``full``: the disk has no room for messages; ``refusing``: it takes none for now; ``failed``: it takes none until
-        it is started again. None of a name server.
+        ``ok``; ``full``: the disk has no room for messages; ``refusing``: the store refuses messages for now;
+        ``failed``: it refuses them until the broker is restarted. None for a name server.
     reason : str or None
         Why the store is not ``ok``.
     brokers : list of str or None
-        Of a name server: the brokers that it knows.
+        The brokers that a name server knows; None for a broker.
     replication : dict or None
-        Of a broker of rmqcore: ``role``, ``log_end`` and ``ha_address``; ``slaves``, each with ``address``, ``phy_offset`` up to
-        which it holds the log, ``lag_bytes``, ``lag_seconds`` and ``in_sync``; ``master`` of a slave, with ``ha_address``,
-        ``connected``, ``master_end``, ``lag_bytes``, ``lag_seconds`` and ``error``, else None.
+        For a broker of rmqcore: ``role``, ``log_end`` and ``ha_address``; ``slaves``, each with ``address``,
+        ``phy_offset`` up to which it holds the log, ``lag_bytes``, ``lag_seconds`` and ``in_sync``; ``master`` of a
+        slave, with ``ha_address``, ``connected``, ``master_end``, ``lag_bytes``, ``lag_seconds`` and ``error``, else
+        None.
     round_trip_ms : float
-        Milliseconds from the question to the answer, without the time to connect.
+        Milliseconds from the request to the answer, without the time to connect.
     """
 
     address: str
@@ -90,7 +91,7 @@ async def ask_status(address: str, seconds: float) -> PeerStatus:
     address : str
         ``host:port``.
     seconds : float
-        For the whole call.
+        Timeout of the whole call.
 
     Raises
     ------
@@ -162,7 +163,7 @@ def _broker(
 
 
 def _replication(table: Mapping[str, str]) -> dict[str, Any] | None:
-    """Read what a broker says of its copies; None of one that does not, such as Java's."""
+    """Read a broker's state of replication; None if the broker does not report it, as Java's."""
     if "replication" not in table:
         return None
     found = parse_body(_RUNTIME_INFO.name, table["replication"].encode())
@@ -201,14 +202,14 @@ def _broker_names(response: RemotingCommand) -> list[str]:
 
 
 def _settings(response: RemotingCommand) -> dict[str, str]:
-    """Read the settings of a Java broker, which name it; none where it refuses to tell them."""
+    """Read the settings of a Java broker, which include its name; empty if the broker refuses to send them."""
     if response.code != ResponseCode.SUCCESS:
         return {}
     return parse_properties(response.body.decode("utf-8", "replace"))
 
 
 def _state_of_java(table: Mapping[str, str], settings: Mapping[str, str]) -> tuple[str, str | None]:
-    """Derive from the used parts of the disks whether a Java broker takes messages: it does not report that itself."""
+    """Derive from the used parts of the disks whether a Java broker accepts messages, which it does not report."""
     most = _number(settings.get("diskSpaceWarningLevelRatio", ""), WARNING_LEVEL_PERCENT)
     for key in ("commitLogDiskRatio", "consumeQueueDiskRatio"):
         used = _number(table.get(key, ""), 0.0) * 100

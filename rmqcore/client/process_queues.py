@@ -1,4 +1,4 @@
-"""The messages that a push consumer holds: which one is given to a handler next, and how far each queue is finished.
+"""The messages that a push consumer holds: the order in which handlers get them, and the progress of each queue.
 
 Source: RocketMQ 5.5.0 ProcessQueue, DefaultMQPushConsumerImpl#pullMessage (its limits), ConsumeMessageOrderlyService.
 """
@@ -20,16 +20,16 @@ from rmqcore.errors.arguments import check_ints
 
 @dataclass(frozen=True, slots=True)
 class HeldLimits:
-    """How much a consumer holds before it stops to pull. A pull in progress may add its messages.
+    """How much a consumer holds before it stops pulling. A pull in progress may exceed the limits.
 
     Attributes
     ----------
     messages, size : int
         Messages, and bytes of their records, of all queues.
     messages_of_queue, size_of_queue : int
-        The same of one queue.
+        Messages, and bytes of their records, of one queue.
     span_of_queue : int
-        Queue offsets between the lowest message that is not finished and the next pull: what comes again after a crash.
+        Queue offsets from the lowest unfinished message to the next pull: these are delivered again after a crash.
         Source: RocketMQ 5.5.0 consumeConcurrentlyMaxSpan.
 
     Raises
@@ -74,21 +74,21 @@ class Held:
 
 
 class ProcessQueue(PulledQueue):
-    """A queue with the messages of it that are not finished.
+    """A queue with its unfinished messages.
 
     Attributes
     ----------
     waiting : deque of Held
-        Those that no task works on, in the order in which they are given.
+        Messages that no task works on, in the order in which handlers get them.
     in_work : set of Held
     count, size : int
-        Messages that are not finished, and bytes of their records.
+        Number of unfinished messages, and bytes of their records.
     retired : bool
-        No message of it is given any more.
+        No handler gets a message of the queue any more.
     locked_until : float
         The loop's time up to which its broker holds a lock for this client. Only for consumption in order.
     suspended : bool
-        No message of it is given until a timer has run out. Only for consumption in order.
+        No handler gets a message of the queue until a timer has run out. Only for consumption in order.
     """
 
     def __init__(self, queue: MessageQueue, reading: Reading, held: HeldMessages) -> None:
@@ -106,7 +106,7 @@ class ProcessQueue(PulledQueue):
 
     @property
     def position(self) -> int | None:
-        """The lowest queue offset of a message that is not finished, else the one behind the last pull: what may be committed."""
+        """The queue offset to commit: that of the lowest unfinished message, else the one behind the last pull."""
         if self._next_offset is None:
             return None
         unfinished = (one.message.queue_offset for one in self._unfinished)
@@ -124,12 +124,12 @@ class ProcessQueue(PulledQueue):
         self._next_offset = queue_offset
 
     def state(self, now: float) -> QueueState:
-        """Return what the queue holds now, by the loop's time."""
+        """Return the queue's state at a time of the loop."""
         is_locked = now < self.locked_until
         return QueueState(self.queue, self.position, self.count, self.size, is_locked)
 
     def begins(self, queue_offset: int) -> None:
-        """Note where the group begins: committed soon, so that another member begins there too."""
+        """Note the offset at which the group starts: it is committed soon, so that another member starts there too."""
         self._next_offset = queue_offset
 
     async def room(self) -> None:
@@ -137,7 +137,7 @@ class ProcessQueue(PulledQueue):
         await self._held.room(self)
 
     def pulled(self, messages: tuple[ReceivedMessage, ...], next_offset: int) -> None:
-        """Hold the messages of a pull."""
+        """Add the messages of a pull."""
         if self.retired:
             return
         found = [Held(self, with_first_topic(message, self._group)) for message in messages]
@@ -152,13 +152,13 @@ class ProcessQueue(PulledQueue):
 
 
 class HeldMessages:
-    """The queues of a consumer in turn, and what they hold. Used by its loop's thread only.
+    """The queues of a consumer, served in turn, with their messages. Used by its loop's thread only.
 
     Parameters
     ----------
     limits : HeldLimits
     orderly : bool
-        Of each queue one message at a time is given, while the queue is locked.
+        Handlers get one message at a time of each queue, while the queue is locked.
     """
 
     def __init__(self, limits: HeldLimits, *, orderly: bool) -> None:
@@ -175,7 +175,7 @@ class HeldMessages:
         self._queues.append(queue)
 
     def retire(self, queue: ProcessQueue) -> None:
-        """Pull and give no message of a queue any more; what is in work may be finished."""
+        """Stop pulling and handling messages of a queue; running handlers may finish theirs."""
         if queue.retired:
             return
         queue.drop()
@@ -190,12 +190,12 @@ class HeldMessages:
         Parameters
         ----------
         ended : callable
-            Whether to wait no longer; asked again after each `tell`.
+            Returns True to stop waiting; called again after each `tell`.
 
         Returns
         -------
         Held or None
-            None when `ended` is true. A call that is cancelled has taken nothing.
+            None if `ended` returned True. A cancelled call has taken no message.
         """
         while not ended():
             if (found := self._next()) is not None:
@@ -204,7 +204,7 @@ class HeldMessages:
         return None
 
     def finish(self, one: Held) -> None:
-        """Note that a message is finished: the group does not need it any more."""
+        """Note that a message is finished: its offset may be committed."""
         queue = one.queue
         if self._leave(one):
             queue.done_with(one)
@@ -220,7 +220,7 @@ class HeldMessages:
                 return
 
     def put_back(self, one: Held, *, seconds: float = 0.0) -> None:
-        """Deliver a message again after some seconds, as the next one of its queue; a queue in order waits for it."""
+        """Deliver a message again after some seconds, as the next of its queue; a queue in order waits for it."""
         if not self._leave(one):
             return
         queue = one.queue
@@ -256,7 +256,7 @@ class HeldMessages:
             await self.change()
 
     def count(self, queue: ProcessQueue, count: int, size: int) -> None:
-        """Count messages that came, or went."""
+        """Count messages that were added, or removed with negative numbers."""
         queue.count += count
         queue.size += size
         self._count += count
@@ -264,7 +264,7 @@ class HeldMessages:
         self.tell()
 
     async def change(self) -> None:
-        """Wait until anything has changed."""
+        """Wait for the next change."""
         self._waiters += 1
         try:
             await self._changed.wait()
@@ -272,7 +272,7 @@ class HeldMessages:
             self._waiters -= 1
 
     def tell(self) -> None:
-        """Wake all that wait; each looks for itself whether it can go on."""
+        """Wake all waiting tasks; each checks for itself whether it can continue."""
         if self._waiters:
             self._changed.set()
             self._changed = asyncio.Event()
@@ -296,7 +296,7 @@ class HeldMessages:
         )
 
     def _leave(self, one: Held) -> bool:
-        """Note that no task works on a message any more; False if none did."""
+        """Note that no task works on a message any more; return False if none did."""
         if one not in one.queue.in_work:
             return False
         one.queue.in_work.discard(one)

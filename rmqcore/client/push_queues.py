@@ -1,4 +1,4 @@
-"""The queues that a push consumer reads: which ones, their locks when they are consumed in order, and what is committed.
+"""The queues that a push consumer reads: their assignment, their locks for consumption in order, and their commits.
 
 Source: RocketMQ 5.5.0 RebalancePushImpl, ConsumeMessageOrderlyService, MQClientInstance#resetOffset.
 """
@@ -31,12 +31,12 @@ class PushQueues:
         Addresses of name servers.
     group : str
     held : HeldMessages
-        What is held of the queues; each is added and retired.
+        The messages held of the queues, to which each queue is added and from which it is retired.
     now_ms, on_event : callable, optional
         As for `AsyncPushConsumer`.
     consume_from : ConsumeFrom
     pull_batch_size : int
-        The most messages of one pull.
+        Most messages of one pull.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class PushQueues:
     assigned : dict of MessageQueue to ProcessQueue
         The queues that are read now.
     releasing : dict of MessageQueue to ProcessQueue
-        Those of a consumer in order that are left as soon as the work on them has ended.
+        Queues consumed in order, which are released as soon as their running handlers have ended.
     closing : bool
-        No other queue is read from now on.
+        No further queue is read from now on.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class PushQueues:
     # ---- the end ----------------------------------------------------------------------------------
 
     def close_intake(self) -> None:
-        """Pull and give no message any more; no queue is read besides."""
+        """Stop pulling and delivering messages, and accept no further queues."""
         self.closing = True
         for queue in self.assigned.values():
             self._held.retire(queue)
@@ -101,7 +101,7 @@ class PushQueues:
     async def commit_and_leave(
         self, is_in_work: Callable[[ProcessQueue], bool], seconds: float
     ) -> None:
-        """Commit, unlock the queues that no task works on, say goodbye, and close the connections."""
+        """Commit, unlock the queues that no task works on, unregister, and close the connections."""
         end = asyncio.get_running_loop().time() + seconds
         queues = list(self.assigned.values())
         await self._commits.commit_unasked(self._positions(queues), seconds)
@@ -114,7 +114,7 @@ class PushQueues:
         self.assigned.clear()
         await self.member.close(end - asyncio.get_running_loop().time())
 
-    # ---- which queues -----------------------------------------------------------------------------
+    # ---- assignment of queues ---------------------------------------------------------------------
 
     async def _assign(self, topic: str, queues: list[MessageQueue]) -> bool:
         if self.closing:
@@ -122,7 +122,7 @@ class PushQueues:
         self._start()
         await self._release([one for one in self._of_topic(topic) if one.queue not in queues])
         if self._has_left(topic):
-            queues = []  # the topic was unsubscribed while offsets were committed: nothing would pull these
+            queues = []  # the topic was unsubscribed during the commit: these would not be pulled
         new = {one: 0.0 for one in queues if one not in self.assigned | self.releasing}
         if self._held.orderly and new:
             new = await self._lock(topic, new)
@@ -135,7 +135,7 @@ class PushQueues:
         return not leaving and all(one in self.assigned for one in queues)
 
     def _start(self) -> None:
-        """Begin what is repeated, at the first call."""
+        """Start the repeated tasks at the first call."""
         if not self._started:
             self._started = True
             self._instance.every(AUTO_COMMIT_SECONDS, self._commit)
@@ -147,7 +147,7 @@ class PushQueues:
             await one.placed.wait()
 
     async def _release(self, gone: list[ProcessQueue]) -> None:
-        """Leave queues to other members: at once, or in order, when the work on them has ended."""
+        """Release queues to other members: at once, or, in order, when their running handlers have ended."""
         for one in gone:
             self._held.retire(one)
             del self.assigned[one.queue]
@@ -158,7 +158,7 @@ class PushQueues:
             await self._commits.commit_unasked(self._positions(gone), AUTO_COMMIT_SECONDS)
 
     async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """Drop what is held of queues and commit other offsets: the next rebalance reads them from there.
+        """Drop the held messages of queues and commit other offsets, from which the next rebalance continues.
 
         Source: RocketMQ 5.5.0 MQClientInstance#resetOffset.
         """
@@ -183,7 +183,7 @@ class PushQueues:
             self.member.wake()
 
     def _has_left(self, topic: str) -> bool:
-        """Whether queues of a topic are not wanted any more; asked again after each wait."""
+        """Return True if queues of a topic are not wanted any more; called again after each wait."""
         return self.closing or topic not in self.member.subscriptions
 
     def _of_topic(self, topic: str) -> list[ProcessQueue]:
@@ -196,7 +196,7 @@ class PushQueues:
         await self._commits.commit_unasked(positions, AUTO_COMMIT_SECONDS)
 
     def _positions(self, queues: Iterable[ProcessQueue]) -> Positions:
-        """How far the queues are finished; in order, of those that are still locked: no other member is further."""
+        """Return the offsets to commit; in order, only of queues that are still locked: no other member reads these."""
         now = asyncio.get_running_loop().time()
         return [
             (one, one.position)
@@ -205,7 +205,7 @@ class PushQueues:
         ]
 
     async def _lock(self, topic: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, float]:
-        """Lock queues; return those that are locked, each with the time up to which it is consumed."""
+        """Lock queues; return the locked ones, each with the time up to which it may be consumed."""
         until = asyncio.get_running_loop().time() + LOCK_SECONDS
         locked = [one for one, ours in (await self._locks.lock(queues)).items() if ours]
         if self._has_left(topic):
@@ -222,7 +222,7 @@ class PushQueues:
             if ours and asked < one.locked_until:
                 one.locked_until = asked + LOCK_SECONDS
                 continue
-            # Another member may have consumed the queue: what is held of it is read again from where the group is.
+            # Another member may have consumed the queue: its held messages are read again from the group's offset.
             _LOG.warning("%s: the lock was lost", queue)
             one.locked_until = 0.0
             if self.assigned.get(queue) is one:

@@ -1,4 +1,4 @@
-"""Locks of queues at their brokers: of a group's members one consumes a queue in order.
+"""Locks of queues at their brokers: in a group that consumes in order, only one member reads a queue.
 
 Source: RocketMQ 5.5.0 RebalanceImpl#lock, #lockAll, #unlock, ProcessQueue.
 """
@@ -35,7 +35,7 @@ class QueueLocks:
         Returns
         -------
         dict
-            Whether each queue is locked for this client. A queue whose broker did not answer is missing; the log has why.
+            Whether each queue is locked for this client. Queues whose broker did not answer are missing, and logged.
         """
         found: dict[MessageQueue, bool] = {}
         asked = [self._lock(name, own) for name, own in _by_broker(queues).items()]

@@ -1,4 +1,4 @@
-"""Name servers and brokers by their addresses: connected when first asked, and again after a connection was lost."""
+"""Name servers and brokers by address: connected at the first request, and again after a connection was lost."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SUCCESS = (int(ResponseCode.SUCCESS),)
 
 
 class Remote:
-    """Asks peers. Used by its loop's thread only.
+    """The connections to peers, one for each address. Used by its loop's thread only.
 
     Parameters
     ----------
     on_request : callable
-        What answers the requests of brokers.
+        Returns the answers to requests of brokers.
     on_connect : callable
         Called with each new connection, before anything is sent over it.
     """
@@ -49,16 +49,16 @@ class Remote:
         address : str
         request : RemotingCommand
         read : callable
-            Makes of the answer what is wanted.
+            Turns the answer into the result of the call.
         seconds : float
-            How long the answer is waited for, the time to connect included.
+            Timeout, which includes the time to connect.
         accepted : collection of int
             The response codes that are not errors.
 
         Raises
         ------
         ClientError
-            There was no response, or the peer refused the request.
+            The peer did not respond, or refused the request.
         """
         name = request_name(request)
         end = asyncio.get_running_loop().time() + seconds
@@ -73,12 +73,12 @@ class Remote:
             raise BadAnswerError(address, name, error.field, error.expected, error.found) from error
 
     async def tell(self, address: str, request: RemotingCommand, *, seconds: float) -> None:
-        """Send a request that wants no answer.
+        """Send a one-way request.
 
         Raises
         ------
         ClientError
-            The peer takes no connection or no bytes.
+            The peer accepts no connection, or reads no bytes.
         """
         end = asyncio.get_running_loop().time() + seconds
         connection = await self._connection_within(seconds, address, request_name(request))
@@ -113,7 +113,7 @@ class Remote:
             opening = asyncio.create_task(self._open(address, request))
             self._opening[address] = opening
             opening.add_done_callback(lambda done: self._opened(address, done))
-        # Others may wait for the same connection: one that gives up does not take it from them.
+        # Other calls may wait for the same connection: a call that gives up must not cancel it.
         return await asyncio.shield(opening)
 
     async def _open(self, address: str, request: str) -> Connection:
@@ -128,7 +128,7 @@ class Remote:
     def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
         del self._opening[address]
         if not task.cancelled():
-            task.exception()  # whoever waits for it has it; where nobody does any more, it is of no interest
+            task.exception()  # the calls that wait for the task raise it; without one the error does not matter
 
 
 def _response_name(response: RemotingCommand) -> str:

@@ -23,7 +23,7 @@ _REQUEST = "GET_ROUTEINFO_BY_TOPIC"
 
 
 class Routes:
-    """The routes of the topics that a client works with, as name servers have told them last."""
+    """The routes of a client's topics, from the last answers of name servers."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicRoute] = {}
@@ -31,7 +31,7 @@ class Routes:
         self._publish_queues: dict[str, list[MessageQueue]] = {}
 
     def topics(self) -> tuple[str, ...]:
-        """Names of the topics that have a route."""
+        """Return the names of the topics that have a route."""
         return tuple(self._topics)
 
     def has(self, topic: str) -> bool:
@@ -44,12 +44,12 @@ class Routes:
         Returns
         -------
         bool
-            Whether it is another than before.
+            Whether the route has changed.
 
         Raises
         ------
         RequestError
-            It names more queues than any cluster has, or a broker by a name or address that no broker has.
+            The route has more queues than any cluster, or an invalid name or address of a broker.
         """
         _check(route)
         in_order = tuple(sorted(route.queues, key=lambda one: one.broker_name))
@@ -61,12 +61,12 @@ class Routes:
         return changed
 
     def forget(self, topic: str) -> None:
-        """Drop what is known of a topic."""
+        """Drop the route of a topic."""
         self._topics.pop(topic, None)
         self._forget_unused()
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the writable queues of brokers that have a master; not to be changed."""
+        """Return the writable queues of brokers that have a master; callers must not change the list."""
         found = self._publish_queues.get(topic)
         if found is None:
             found = self._publish_queues[topic] = [
@@ -133,7 +133,7 @@ class Routes:
 
 
 def route_of_new_topic(default: TopicRoute, queue_nums: int) -> TopicRoute:
-    """Make the route of a topic that the first send creates, out of the one of `DEFAULT_TOPIC`.
+    """Return the route of a topic that the first send creates, from the route of `DEFAULT_TOPIC`.
 
     Source: RocketMQ 5.5.0 MQClientInstance#updateTopicRouteInfoFromNameServer.
     """

@@ -1,4 +1,4 @@
-"""The settings of each client beside its addresses and its group, for type checkers; the classes for asyncio describe them."""
+"""The settings of each client, for type checkers, without addresses and group; the asyncio classes describe them."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ class MessageStoreConfig(Report):
     def given(self) -> frozenset[str]:
         """Names of the fields that were set explicitly, to the default or another value; the others have Java's defaults.
 
-        `rmqcore.open` takes the sizes of an existing store's files from the files, unless they are given.
+        `rmqcore.open` reads the sizes of an existing store's files from the files, unless they were set explicitly.
         """
         names: frozenset[str] = vars(self)["_given"]
         return names

@@ -26,7 +26,7 @@ class SettingError(ValueError):
         return f"{', '.join(self.names)}: {self.problem}"
 
     def renamed(self, names: Mapping[str, str]) -> SettingError:
-        """Return the error with other names for the settings, such as the keys of a file; names missing in `names` are kept."""
+        """Return the error with other names for the settings, for example a file's keys; other names are kept."""
         return SettingError(tuple(names.get(name, name) for name in self.names), self.problem)
 
 

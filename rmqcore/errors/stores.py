@@ -192,7 +192,7 @@ class CorruptionError(WithFields, StoreError):
     path : str
         The file, or a name for the buffer.
     phy_offset : int
-        CommitLog offset in bytes, or the position in the file or buffer where there is no such offset.
+        CommitLog offset in bytes, or the position in the file or buffer if the bytes have no CommitLog offset.
     field : str
         The on-disk field that is wrong.
     expected, found : object

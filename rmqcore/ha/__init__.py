@@ -1,4 +1,4 @@
-"""Replication without sockets: what a master and a slave make of bytes, offsets and the clock.
+"""Replication without sockets: the logic of master and slave for given bytes, offsets and times.
 
 Source: RocketMQ 5.5.0 DefaultHAService, DefaultHAConnection, DefaultHAClient.
 """

@@ -1,8 +1,8 @@
-"""Up to where a slave's log is its master's: found by going back from the end, by comparing what the master sends.
+"""The offset up to which a slave's log matches its master's: found from the end backwards, by comparing bytes.
 
-Two logs that have parted have other records from some offset on: each record holds its own offset, its times and the address
-of its broker. So one whole record that is the same in both, at the same offset, says that all before it is the same too; lengths
-say nothing.
+Two logs that have parted have different records from some offset on: each record holds its own offset, its times and
+the address of its broker. So one whole record that is equal in both, at the same offset, proves that all bytes before
+it are equal too; equal lengths prove nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Ask = Callable[[int], Generator[tuple[int, memoryview], None, None]]
 
 @dataclass(frozen=True, slots=True)
 class CommonEnd:
-    """Where the log of a slave has to end, to be the beginning of its master's.
+    """Where the log of a slave has to be cut, so that the rest matches its master's.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class CommonEnd:
     slave_end : int
         CommitLog offset where the slave's log ends.
     messages : int
-        Sound records of the slave between the two.
+        Number of intact records of the slave between the two.
     """
 
     phy_offset: int
@@ -51,21 +51,21 @@ class CommonEnd:
 def find_common_end(
     store: MessageStore, master_first: int, master_end: int, ask: Ask
 ) -> CommonEnd | None:
-    """Find where a slave's log has to end; None where all of it is the master's.
+    """Find where a slave's log has to be cut; return None if all of it matches the master's.
 
     Parameters
     ----------
     store : MessageStore
-        The slave's; nothing is appended during the search.
+        The slave's store; nothing is appended during the search.
     master_first, master_end : int
-        CommitLog offsets between which the master has its log.
+        CommitLog offsets at which the master's log starts and ends.
     ask : callable
-        Called for each step back; the generator is closed after the last byte that is needed.
+        Called for each step back; the generator is closed after the last byte needed.
 
     Raises
     ------
     NoCommonRecordError
-        Not one record is the same in both logs.
+        The logs have no record in common.
     OSError
         The connection is lost, or the master sends nothing.
     HaProtocolError
@@ -90,7 +90,7 @@ def find_common_end(
 
 
 def _compare(store: MessageStore, begin: int, top: int, ask: Ask) -> int:
-    """Return the CommitLog offset up to which the bytes from `begin` on are the master's, at most `top`."""
+    """Return the CommitLog offset up to which the bytes from `begin` on match the master's, at most `top`."""
     place = begin
     with closing(ask(begin)) as pieces:
         for phy_offset, piece in pieces:
@@ -110,7 +110,7 @@ def _compare(store: MessageStore, begin: int, top: int, ask: Ask) -> int:
 
 
 def _last_record(store: MessageStore, least: int, most: int) -> tuple[int, int] | None:
-    """Return the begin and end of the last record that ends at `most` or before, in a file that ends behind `least`."""
+    """Return start and end of the last record that ends at `most` or before, in a file that ends behind `least`."""
     size = store.config.mapped_file_size_commit_log
     while most > least:
         start = max((most - 1) // size * size, store.min_phy_offset)
@@ -122,7 +122,7 @@ def _last_record(store: MessageStore, least: int, most: int) -> tuple[int, int] 
 
 
 def _count(store: MessageStore, begin: int, end: int) -> int:
-    """Count the records from one of them on."""
+    """Count the records between two CommitLog offsets, of which the first is the start of a record."""
     size, found = store.config.mapped_file_size_commit_log, 0
     while begin < end:
         file_end = begin // size * size + size
@@ -132,13 +132,13 @@ def _count(store: MessageStore, begin: int, end: int) -> int:
 
 
 class _Walk:
-    """From record to record in one file; a BLANK, half a record and damage end it.
+    """A walk from record to record in one file; it ends at a BLANK, half a record or damage.
 
     Attributes
     ----------
     records : int
     last, end : int
-        CommitLog offsets where the last record begins (-1: there is none), and where it ends.
+        CommitLog offsets where the last record starts (-1 if the walk finds no record), and where it ends.
     """
 
     def __init__(self, store: MessageStore, begin: int, end: int) -> None:

@@ -23,18 +23,18 @@ def encode_report(phy_offset: int) -> bytes:
 
 
 def encode_header(phy_offset: int, body_size: int) -> bytes:
-    """Return the header of a frame: where its body lies in the log, and its bytes; 0 is a heartbeat."""
+    """Return the header of a frame: the body's CommitLog offset and length in bytes; length 0 is a heartbeat."""
     return _HEADER.pack(phy_offset, body_size)
 
 
 class ReportReader:
-    """Puts the reports of one slave together, wherever they were cut."""
+    """Parses the reports of one slave from pieces of any length."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Return the last whole report; None before the first one is whole.
+        """Return the last complete report; None before the first one is complete.
 
         Source: RocketMQ 5.5.0 DefaultHAConnection.ReadSocketService#processReadEvent.
         """
@@ -48,15 +48,15 @@ class ReportReader:
 
 
 class FrameReader:
-    """Parses the frames of a master, wherever they were cut; yields the bytes of a body as they come."""
+    """Parses the frames of a master from pieces of any length; yields the bytes of a body as they arrive."""
 
     def __init__(self) -> None:
         self._head = b""
-        self._place = 0  # where the next byte of the body lies in the log
-        self._left = 0  # bytes of the body that are to come
+        self._place = 0  # CommitLog offset of the next byte of the body
+        self._left = 0  # bytes of the body that are missing
 
     def feed(self, data: memoryview) -> Iterator[tuple[int, memoryview]]:
-        """Yield each header, as an empty piece, and each piece of a body: where it lies in the log, and its bytes.
+        """Yield each header, as an empty piece, and each piece of a body: its CommitLog offset and its bytes.
 
         Raises
         ------

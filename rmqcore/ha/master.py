@@ -1,4 +1,4 @@
-"""A master's side: what a slave is sent next, and which slaves hold the log up to where.
+"""A master's side: the bytes to send to a slave next, and the offset up to which each slave holds the log.
 
 Source: RocketMQ 5.5.0 DefaultHAConnection, DefaultHAService, GroupTransferService.
 """
@@ -21,32 +21,32 @@ _NOT_YET = -1  # Java's requests and acknowledgements before the first report
 
 
 class Follower:
-    """A slave that is connected, as its master sees it. It belongs to one thread.
+    """A connected slave, as its master sees it. Used by one thread only.
 
     Parameters
     ----------
     store : MessageStore
-        The master's.
+        The master's store.
     peer : str
         ``host:port``.
     now : float
-        Seconds of a clock that never steps, as everywhere here.
+        Seconds of a monotonic clock, as everywhere in this module.
 
     Attributes
     ----------
     peer : str
     host : str
-        Its address without the port, which differs at each connection.
+        The slave's address without the port, which differs at each connection.
     ack : int
         CommitLog offset up to which the slave holds the log, by its last report; -1 before the first one.
     sent_to : int
-        CommitLog offset behind what it was sent last; -1 before the first report.
+        CommitLog offset behind the last bytes sent to it; -1 before the first report.
     sent_bytes : int
-        Bytes of bodies that it was sent.
+        Bytes of bodies sent to it.
     caught_up_at : float
-        When it last held all of the log.
+        Time at which it last held all of the log.
     asked_from : int
-        CommitLog offset of its first report; -1 before.
+        CommitLog offset of its first report; -1 before that report.
     """
 
     def __init__(self, store: MessageStore, peer: str, now: float) -> None:
@@ -65,14 +65,14 @@ class Follower:
         self._heard_at = self._written_at = now
 
     def data_received(self, data: bytes, now: float) -> bool:
-        """Read what the slave sends; return whether it has reported.
+        """Read bytes from the slave; return whether they complete a report.
 
         Raises
         ------
         HaProtocolError
-            A report is negative.
+            A reported offset is negative.
         LogsPartedError
-            The slave's log is longer than this one: what it has more was never here, or is lost here.
+            The slave's log is longer than this one: the additional bytes were never here, or are lost.
         """
         self._heard_at = now
         phy_offset = self._reports.feed(data)
@@ -92,27 +92,27 @@ class Follower:
         return True
 
     def _begin(self, phy_offset: int) -> int:
-        """Return the offset from which a slave is served that asks for `phy_offset`."""
+        """Return the offset from which to serve a slave that asks for `phy_offset`."""
         if phy_offset == FIRST_REPORT:
             size = self._store.config.mapped_file_size_commit_log
             end = self._store.confirm_offset
             return max(self._store.min_phy_offset, end - end % size)
         return phy_offset
 
-    # ---- what it is sent
+    # ---- sending
 
     @property
     def lacks(self) -> bool:
-        """There are bytes to send."""
+        """True if the slave lacks bytes of the log."""
         return 0 <= self.sent_to < self._store.confirm_offset
 
     def next_body(self) -> memoryview:
-        """Return the bytes that are sent next; empty at the end of the log. The read may wait for the disk.
+        """Return the bytes to send next; empty at the end of the log. The read may wait for the disk.
 
         Raises
         ------
         LogGapError
-            Their file is deleted.
+            The file with these bytes is deleted.
         """
         first = self._store.min_phy_offset
         if self.sent_to < first:
@@ -130,24 +130,25 @@ class Follower:
         return header
 
     def heartbeat(self, now: float) -> bytes:
-        """Return an empty frame if a heartbeat is due, else no bytes."""
+        """Return an empty frame if a heartbeat is due, else empty bytes."""
         if self.sent_to == _NOT_YET or now - self._written_at <= self._heartbeat_s:
             return b""
         return self.frame(memoryview(b""), now)
 
-    # ---- how it is
+    # ---- state
 
     @property
     def follows(self) -> bool:
-        """It has reported more than it asked from: what it has is this log, and it grows."""
+        """True if it has reported an offset behind its first one: its log matches this one, and grows."""
         return self.ack > self.asked_from
 
     @property
     def held(self) -> int:
-        """CommitLog offset up to which it is known to hold this log; -1 before it follows.
+        """CommitLog offset up to which the slave is known to hold this log; -1 before it follows.
 
-        The first report says from where on bytes are wanted. Whether those before it are this log's is known to the slave alone,
-        once it has compared: a log that has parted reports an offset all the same, and would answer a put that it never got.
+        The first report names the offset from which the slave wants bytes. Only the slave can tell whether the bytes
+        before are this log's, once it has compared them: a log that has parted reports an offset too, which would
+        confirm a put that the slave never received.
         """
         return self.ack if self.follows else _NOT_YET
 
@@ -164,12 +165,12 @@ class Follower:
 
 
 class Pace:
-    """How many bytes a second all slaves are sent (`haFlowControlEnable`); bodies count, of which Java counts none.
+    """Limit of the bytes per second to all slaves (`haFlowControlEnable`); it counts bodies, unlike Java.
 
     Parameters
     ----------
     bytes_per_second : int or None
-        None is no limit.
+        None: no limit.
     now : float
     """
 
@@ -179,7 +180,7 @@ class Pace:
         self._at = now
 
     def wait(self, now: float) -> float:
-        """Return the seconds until more may be sent; 0: now."""
+        """Return the seconds until more bytes may be sent; 0 if they may be sent now."""
         if self._most is None:
             return 0.0
         self._left = min(self._left + (now - self._at) * self._most, float(self._most))
@@ -195,7 +196,8 @@ class Pace:
 def held_by(followers: Iterable[Follower], replicas: int) -> int:
     """Return the CommitLog offset up to which `replicas` replicas hold the log, counting the master; -1 if fewer are connected.
 
-    Two connections of one host are one replica, unless they are of this machine: a slave that connects anew is not counted twice.
+    Two connections of one host count as one replica, so that a slave that reconnects is not counted twice; connections
+    of this machine count each.
 
     Source: RocketMQ 5.5.0 GroupTransferService#doWaitTransfer.
     """

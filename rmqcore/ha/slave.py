@@ -1,4 +1,4 @@
-"""A slave's side: what a frame means for its log, and what is reported.
+"""A slave's side: appending frames to its log, and reporting the offset.
 
 Source: RocketMQ 5.5.0 DefaultHAClient.
 """
@@ -25,20 +25,20 @@ gets the master's last file."""
 
 
 def first_difference(one: memoryview, other: memoryview) -> int:
-    """Return the number of the first byte in which two pieces of one size differ."""
+    """Return the position of the first byte in which two pieces of equal length differ."""
     return int(np.argmax(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))
 
 
 class Question:
-    """A connection that only compares: what the master sends from an offset on is kept until `take`, and none of it is reported.
+    """A connection that only compares: it keeps the master's bytes from an offset on until `take`, and reports none.
 
     Parameters
     ----------
     phy_offset : int
-        CommitLog offset that is asked for, and reported again as a heartbeat: no byte behind it is said to be held.
+        CommitLog offset that is requested, and reported again as a heartbeat, so that no byte behind it counts as held.
     config : MessageStoreConfig
     now : float
-        Seconds of a clock that never steps.
+        Seconds of a monotonic clock.
     """
 
     def __init__(self, phy_offset: int, config: MessageStoreConfig, now: float) -> None:
@@ -54,7 +54,7 @@ class Question:
         return self._report
 
     def data_received(self, data: memoryview, now: float) -> None:
-        """Read what the master sends.
+        """Read bytes from the master.
 
         Raises
         ------
@@ -63,16 +63,16 @@ class Question:
         """
         pieces = [(place, piece) for place, piece in self._frames.feed(data) if piece]
         self._pieces += pieces
-        if pieces:  # a heartbeat brings nothing to compare
+        if pieces:  # a heartbeat has no bytes to compare
             self._heard_at = now
 
     def take(self) -> list[tuple[int, memoryview]]:
-        """Return where each new piece lies in the log, and its bytes; they are overwritten by the next read."""
+        """Return the CommitLog offset and the bytes of each new piece; the next read overwrites the bytes."""
         pieces, self._pieces = self._pieces, []
         return pieces
 
     def report(self, now: float) -> bytes:
-        """Return the heartbeat if one is due, else no bytes."""
+        """Return the heartbeat if one is due, else empty bytes."""
         if now - self._written_at <= self._heartbeat_s:
             return b""
         self._written_at = now
@@ -84,27 +84,27 @@ class Question:
 
 
 class Slave:
-    """One connection of a slave to its master. It belongs to one thread.
+    """One connection of a slave to its master. Used by one thread only.
 
-    Made by `at_end`, which may wait for the disk.
+    Created by `at_end`, which may wait for the disk.
 
     Parameters
     ----------
     store : MessageStore
-        The slave's.
+        The slave's store.
     begin : int or None
-        CommitLog offset that the master is asked for; None where the log is empty: then the master chooses.
+        CommitLog offset to ask the master for; None if the log is empty: then the master chooses.
     overlap : bytes
-        What the log has from `begin` on.
+        The bytes of the log from `begin` on.
     now : float
-        Seconds of a clock that never steps.
+        Seconds of a monotonic clock.
 
     Attributes
     ----------
     is_alike : bool
-        The bytes before the end of this log are the master's too.
+        The bytes before the end of this log match the master's.
     has_read : bool
-        The master has sent something.
+        The master has sent bytes.
     """
 
     def __init__(self, store: MessageStore, begin: int | None, overlap: bytes, now: float) -> None:
@@ -112,7 +112,7 @@ class Slave:
         self.has_read = False
         self.is_alike = not overlap
         self._store = store
-        self._place = begin  # where the next byte from the master must lie
+        self._place = begin  # CommitLog offset that the next byte from the master must have
         self._own_end = -1 if begin is None else begin + len(overlap)
         self._overlap = memoryview(overlap)
         self._frames = FrameReader()
@@ -125,16 +125,16 @@ class Slave:
     def at_end(
         cls, store: MessageStore, master_first: int | None, now: float, *, from_first: bool = False
     ) -> Slave:
-        """Begin at the end of the log, which is synced before.
+        """Return a slave that starts at the end of the log, which is synced before.
 
         Parameters
         ----------
         store : MessageStore
         master_first : int or None
-            Where the master's log begins; None where that is not known.
+            CommitLog offset where the master's log starts; None if it is not known.
         now : float
         from_first : bool
-            A log that holds nothing begins where the master's does, if that is above 0: who asks from 0 on gets the last file.
+            An empty log starts where the master's does, if that is above 0: a slave that asks for 0 gets the last file.
         """
         first, end = store.min_phy_offset, store.max_phy_offset
         if first == end:
@@ -151,14 +151,14 @@ class Slave:
         return encode_report(self._reported)
 
     def data_received(self, data: memoryview, now: float) -> None:
-        """Read what the master sends: compare it with the end of this log, then append it.
+        """Read bytes from the master: compare them with the end of this log, then append the rest.
 
         Raises
         ------
         HaProtocolError
             A frame is invalid, or does not continue the one before.
         LogsPartedError
-            The master has other bytes where this log has its own.
+            The master's bytes differ from this log's at the same offset.
         StoreError
             As for `append_raw`.
         """
@@ -195,7 +195,7 @@ class Slave:
                 raise
 
     def _compare(self, phy_offset: int, piece: memoryview) -> memoryview:
-        """Compare what this log has; return what it lacks."""
+        """Compare the part of a piece that this log has; return the part that it lacks."""
         same = min(len(self._overlap), len(piece))
         if piece[:same] != self._overlap[:same]:
             differs = phy_offset + first_difference(piece[:same], self._overlap[:same])
@@ -207,12 +207,12 @@ class Slave:
     def _parted(self, phy_offset: int, reason: str) -> None:
         raise LogsPartedError(phy_offset, self._store.max_phy_offset, -1, reason)
 
-    # ---- what is reported
+    # ---- reports
 
     def report(self, now: float) -> bytes:
-        """Return the report that is due, because the log has grown or the last report is old; else no bytes.
+        """Return a report if one is due, because the log has grown or the last report is old; else empty bytes.
 
-        Under SYNC_FLUSH what is on disk is reported.
+        Under SYNC_FLUSH the report names the offset up to which the log is on disk.
         """
         if self.is_alike:
             end = self._store.confirm_offset

@@ -1,4 +1,4 @@
-"""Texts by namespace and key, which operators put and brokers and clients ask for.
+"""Texts by namespace and key, which operators put, and which brokers and clients read.
 
 Source: RocketMQ 5.5.0 KVConfigManager.
 """
@@ -13,7 +13,7 @@ _ENTRY_BYTES = 100
 
 
 class KvConfigFullError(ValueError):
-    """The texts have no room for another one."""
+    """The table has no room for another text."""
 
 
 class KvConfig:
@@ -31,12 +31,12 @@ class KvConfig:
         self._size = 0
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Put a text; one that is there already is replaced.
+        """Put a text, or replace the present one.
 
         Raises
         ------
         KvConfigFullError
-            All texts together would have more than `most_bytes`. Nothing is changed.
+            All texts together would exceed `most_bytes`. Nothing is changed.
         """
         texts = self._namespaces.get(namespace, {})
         more = _size(key, value) - (_size(key, texts[key]) if key in texts else 0)
@@ -50,17 +50,17 @@ class KvConfig:
         self._namespaces.setdefault(namespace, texts)[key] = value
 
     def get(self, namespace: str, key: str) -> str | None:
-        """Return a text; None if there is none."""
+        """Return a text; None if it is missing."""
         return self._namespaces.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Delete a text, if it is there; its namespace stays, if an empty one."""
+        """Delete a text if it exists; its namespace stays, even if empty."""
         value = self._namespaces.get(namespace, {}).pop(key, None)
         if value is not None:
             self._size -= _size(key, value)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """Return all texts of a namespace; None if nothing was ever put there."""
+        """Return all texts of a namespace; None if no text was ever put into it."""
         found = self._namespaces.get(namespace)
         return None if found is None else dict(found)
 

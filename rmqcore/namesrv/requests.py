@@ -1,4 +1,4 @@
-"""The requests that a name server answers: a request, a connection and the time go in, a response comes out.
+"""The requests that a name server answers, as functions from a request, a connection and the time to a response.
 
 Source: RocketMQ 5.5.0 DefaultRequestProcessor, ClientRequestProcessor.
 """
@@ -63,7 +63,7 @@ class Asking(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Nothing that is sent arrives any more."""
+        """True if the connection is closed: nothing that is sent arrives any more."""
         ...
 
     def send(self, command: RemotingCommand) -> None:
@@ -75,7 +75,7 @@ class Asking(Protocol):
         ...
 
     def release(self) -> None:
-        """Go on with the requests that followed."""
+        """Continue with the requests that followed."""
         ...
 
 
@@ -110,10 +110,10 @@ class NameServer:
     def answer_peer(
         self, request: RemotingCommand, peer: Asking, *, now_ms: int, later: Later
     ) -> RemotingCommand | None:
-        """Answer a request of another process, within bounds; None also if the response is sent later.
+        """Return the response to a request of another process, within bounds; None also if it is sent later.
 
-        Topics of a long registration are parsed by `later`. What follows it over the same connection waits: the last registration
-        counts, and a broker that leaves is gone.
+        `later` parses the topics of a long registration. Requests that follow over the same connection wait, so that
+        the last registration counts, and an unregistration takes effect after the registration.
         """
         if request.is_response:
             return None
@@ -178,18 +178,19 @@ class NameServer:
         is_bounded: bool = False,
         later: Later | None = None,
     ) -> RemotingCommand | None:
-        """Answer a request; None if it needs no response: a one-way request, or a response.
+        """Return the response to a request; None for a one-way request or for a response.
 
         Parameters
         ----------
         request : RemotingCommand
         connection : object
-            That it came over: a broker that registers over it is gone when it is closed.
+            The connection of the request: a broker that registers over it is gone when it closes.
         now_ms : int
         is_bounded : bool
-            The bounds for requests of other processes hold.
+            Apply the bounds for requests of other processes.
         later : callable, optional
-            Writes long tables; the response is sent then, and None is returned. `connection` is an `Asking`.
+            Runs the writing of long tables: the response is sent afterwards, and None is returned. `connection` is an
+            `Asking` then.
         """
         if request.is_response:
             return None
@@ -211,13 +212,13 @@ class NameServer:
     def register(
         self, request: RemotingCommand, table: RegisteredTopics, *, connection: object, now_ms: int
     ) -> RemotingCommand:
-        """Answer a registration of this process; its topics are not written as JSON and parsed again."""
+        """Return the response to a registration of this process; its topics are used without a detour over JSON."""
         call = _Call(self, request, connection, now_ms, is_bounded=False)
         return _register_table(call, (_who_registers(call.fields), table))
 
 
 def peer_of(connection: object) -> str:
-    """Return the ``ip:port`` of a connection; a broker of this process has none."""
+    """Return the ``ip:port`` of a connection; ``this process`` for the broker of this process."""
     return str(getattr(connection, "peer", "this process"))
 
 
@@ -248,7 +249,7 @@ class _Call:
 
 
 class _Table:
-    """A table that answers a request as JSON; nobody changes it. One of many entries is written by another thread."""
+    """A table to return as JSON, which must not change any more. Another thread writes a table of many entries."""
 
     def __init__(self, member: str, entries: list[str] | dict[str, str]) -> None:
         self._body = {member: entries}
@@ -271,7 +272,7 @@ class _Table:
 
 
 def _registered_topics(call: _Call) -> Parsed:
-    """Parse a registration; None where the body's CRC is another one. Any thread may call it.
+    """Parse a registration; return None if the body's CRC differs. Any thread may call it.
 
     Raises
     ------
@@ -343,7 +344,7 @@ def _register_table(call: _Call, parsed: Parsed) -> RemotingCommand:
 
 
 def _check_room(call: _Call, topics: int) -> None:
-    """Refuse topics that no room is left for, and brokers one too many.
+    """Refuse a registration for which the table has no room.
 
     Raises
     ------
@@ -417,12 +418,12 @@ def _topic_list(call: _Call) -> RemotingCommand | _Table:
 
 
 def _topics_by_cluster(call: _Call) -> _Table:
-    """Topics that a broker of a cluster has; none of a cluster that is not known."""
+    """Return the topics of a cluster's brokers; an empty table for an unknown cluster."""
     return _Table("topicList", call.server.routes.topics_of_cluster(call.fields.text("cluster")))
 
 
 def _system_topics(call: _Call) -> RemotingCommand:
-    """Names of clusters and brokers are topics that every broker makes for itself; with the address of one of them."""
+    """Return the names of clusters and brokers, which every broker creates as topics, and one broker's address."""
     routes = call.server.routes
     listed: list[str] = []
     for cluster, names in routes.clusters().items():

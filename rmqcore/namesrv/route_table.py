@@ -1,4 +1,4 @@
-"""Which brokers are there, and which topics they have.
+"""The registered brokers, and their topics.
 
 Source: RocketMQ 5.5.0 RouteInfoManager.
 """
@@ -30,7 +30,7 @@ the garbage collector nothing; a hundred thousand objects stop all threads for 0
 
 
 class BrokerAddress(NamedTuple):
-    """Address of a broker's instance; its id may change."""
+    """Address of a broker's instance, whose id may change."""
 
     cluster: str
     address: str
@@ -73,7 +73,7 @@ class LiveBrokerError(ValueError):
     Attributes
     ----------
     address : str
-        Of the live one.
+        Address of the live broker.
     """
 
     def __init__(self, who: RegisteredBroker, address: str) -> None:
@@ -86,7 +86,7 @@ class LiveBrokerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """Where a slave finds its master."""
+    """The addresses at which a slave finds its master."""
 
     address: str
     ha_address: str
@@ -94,7 +94,7 @@ class Master:
 
 @dataclass(slots=True)
 class _Live:
-    """An instance that was heard of."""
+    """A registered instance."""
 
     last_ms: int
     timeout_ms: int
@@ -104,7 +104,7 @@ class _Live:
 
 
 class RouteTable:
-    """The table of a name server. Times are given to it; connections are anything that can be compared. Not thread-safe."""
+    """The table of a name server. Callers pass the time; connections compare by identity. Not thread-safe."""
 
     def __init__(self) -> None:
         self._queues: dict[str, dict[str, Queues]] = {}
@@ -129,12 +129,12 @@ class RouteTable:
         ----------
         who : RegisteredBroker
         table : RegisteredTopics
-            Looked at where its version is not the one that this instance had, and for topics that the broker did not have.
+            Used if its version differs from the one that this instance had, and for topics that the broker lacks.
         connection : object
-            When it is closed the broker is gone: `connection_closed`.
+            The connection whose end ends the registration; see `connection_closed`.
         now_ms : int
         delete_missing_topics : bool
-            Topics that are not in `table` are taken from the broker.
+            Remove topics of the broker that are not in `table`.
 
         Returns
         -------
@@ -144,15 +144,15 @@ class RouteTable:
         Raises
         ------
         ValueError
-            An instance that is not known registers a single topic: it has to say all first. Nothing is changed.
+            An unknown instance registers a single topic: it has to register all topics first. Nothing is changed.
         LiveBrokerError
-            Another instance has the name and the id, and is live. Nothing is changed.
+            Another live instance has the same name and id. Nothing is changed.
 
         Notes
         -----
-        In Java the newer registration has the route. Here it has it if it comes over the live one's connection, from an instance
-        that is registered under another id (a slave that becomes the master), with a newer state of a controller, or after the
-        live one was silent for `LIVE_MS`.
+        In Java the newer registration replaces the live one. Here it does so only over the live one's connection, from
+        an instance that is registered under another id (a slave that becomes the master), with a newer state of a
+        controller, or after the live one was silent for `LIVE_MS`.
         """
         taken = self._taken_from_live(who, table, connection, now_ms)
         if taken is not None:
@@ -181,7 +181,7 @@ class RouteTable:
         return self._master_of(who, addresses)
 
     def unregister(self, cluster: str, broker_name: str, address: str) -> None:
-        """Forget an instance; with its last one a broker and its queues are gone."""
+        """Remove an instance; with its last instance a broker and its queues are removed."""
         self._live.pop(BrokerAddress(cluster, address), None)
         broker = self._brokers.get(broker_name)
         if broker is None:
@@ -194,18 +194,18 @@ class RouteTable:
             self._set_perm(broker_name, remove=WRITE)
 
     def connection_closed(self, connection: object) -> None:
-        """Forget the instances that registered over a connection."""
+        """Remove the instances that registered over a connection."""
         for instance, live in list(self._live.items()):
             if live.connection is connection:
                 self._forget_instance(instance)
 
     def expire(self, now_ms: int) -> list[object]:
-        """Forget the instances that were silent for too long.
+        """Remove the instances that were silent for too long.
 
         Returns
         -------
         list of object
-            Their connections, which are to be closed.
+            Their connections, which the caller closes.
         """
         silent = {
             instance: live.connection
@@ -217,12 +217,12 @@ class RouteTable:
         return list(silent.values())
 
     def heard_of(self, instance: BrokerAddress, now_ms: int) -> None:
-        """Note that an instance is there, if it is known."""
+        """Note a sign of life of an instance, if it is known."""
         if live := self._live.get(instance):
             live.last_ms = now_ms
 
     def data_version(self, instance: BrokerAddress) -> DataVersion | None:
-        """Version of the topics that an instance registered; None where it is not known."""
+        """Return the version of the topics that an instance registered; None for an unknown instance."""
         live = self._live.get(instance)
         return None if live is None else live.data_version
 
@@ -231,7 +231,7 @@ class RouteTable:
     def route(self, topic: str, *, acting_master: bool = False) -> TopicRoute | None:
         """Return the brokers and queues of a topic; None if no broker has it.
 
-        With `acting_master` a broker without master, which has to want that, shows the slave that plays it as master.
+        With `acting_master`, a broker without a master that has enabled acting masters shows a slave as master.
         """
         queues = {
             name: QueueData(name, *topics[topic])
@@ -250,7 +250,7 @@ class RouteTable:
         return sum(map(len, self._queues.values()))
 
     def brokers(self) -> tuple[BrokerData, ...]:
-        """All brokers."""
+        """Return all brokers."""
         return tuple(self._brokers.values())
 
     def broker(self, broker_name: str) -> BrokerData | None:
@@ -258,15 +258,15 @@ class RouteTable:
         return self._brokers.get(broker_name)
 
     def clusters(self) -> dict[str, list[str]]:
-        """Names of the brokers of each cluster."""
+        """Return the names of the brokers of each cluster."""
         return {cluster: sorted(names) for cluster, names in self._clusters.items()}
 
     def topics(self) -> list[str]:
-        """Names of all topics."""
+        """Return the names of all topics."""
         return list(dict.fromkeys(chain.from_iterable(self._queues.values())))
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
-        """Names of the topics that a broker of a cluster has."""
+        """Return the names of the topics of a cluster's brokers."""
         names = self._clusters.get(cluster, set())
         listed = (topics for name, topics in self._queues.items() if name in names)
         return list(dict.fromkeys(chain.from_iterable(listed)))
@@ -274,7 +274,7 @@ class RouteTable:
     # ---- changes by operators ---------------------------------------------------------------------
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget a topic, or what the brokers of one cluster have of it."""
+        """Remove a topic, from all brokers or from those of one cluster."""
         for name in self._queues if cluster is None else self._clusters.get(cluster, set()):
             self._queues.get(name, {}).pop(topic, None)
 
@@ -291,7 +291,7 @@ class RouteTable:
     def _is_stale(
         self, who: RegisteredBroker, addresses: Mapping[int, str], table: RegisteredTopics
     ) -> bool:
-        """Return True if another instance with this id is there, and its state is newer."""
+        """Return True if another instance has this id and a newer state."""
         old = addresses.get(who.broker_id)
         if old is None or old == who.address:
             return False
@@ -311,7 +311,7 @@ class RouteTable:
             return None
         if live.last_ms + min(LIVE_MS, live.timeout_ms) < now_ms:
             return None
-        # Only a controller counts states, from 1 on.
+        # Only a controller numbers states, from 1 on.
         is_elected = 0 < live.data_version.state_version <= table.data_version.state_version
         return None if is_elected else old
 
@@ -373,7 +373,7 @@ class RouteTable:
 
 
 def registered_topics(table: TopicTable, *, read_only: bool = False) -> RegisteredTopics:
-    """Return what the route table keeps of the topics that a broker registers. Any thread may call it.
+    """Return the part of a broker's topics that the route table keeps. Any thread may call it.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ def registered_topics(table: TopicTable, *, read_only: bool = False) -> Register
 
 
 def _with_acting_master(broker: BrokerData, queues: QueueData) -> BrokerData:
-    """The broker with its lowest slave at the master's place, if it has no master and nobody may write."""
+    """Return the broker with its lowest slave as master, if it has no master and its queues refuse writes."""
     has_master = MASTER_ID in broker.addresses
     if has_master or not broker.addresses or not broker.enable_acting_master or queues.perm & WRITE:
         return broker

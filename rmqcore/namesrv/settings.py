@@ -1,4 +1,4 @@
-"""The settings of a name server that change what it answers.
+"""The settings of a name server that affect its answers.
 
 Source: RocketMQ 5.5.0 NamesrvConfig.
 """
@@ -13,12 +13,12 @@ from rmqcore.errors import RequestError
 
 @dataclass(frozen=True, slots=True)
 class NameServerBounds:
-    """How much other processes may make a name server keep; rmqcore's own.
+    """Limits for the data that other processes make a name server keep; rmqcore's own.
 
     Attributes
     ----------
     topics : int
-        Topics of all brokers together, counted for each broker; those of a registration that is renewed count twice.
+        Topics of all brokers together, counted for each broker; topics of a renewed registration count twice.
     kv_config_bytes : int
         UTF-8 bytes of all namespaces, keys and texts.
     """
@@ -34,13 +34,13 @@ class NameServerSettings:
     Attributes
     ----------
     order_message_enable : bool
-        Routes bear what the KV config ``ORDER_TOPIC_CONFIG`` says of their topic.
+        Routes include their topic's text from the KV config ``ORDER_TOPIC_CONFIG``.
     return_order_topic_config_to_broker : bool
-        A broker that registers gets all of that config.
+        The answer to a registration includes all of ``ORDER_TOPIC_CONFIG``.
     support_acting_master : bool
-        A route names the slave with the lowest id as master where there is none, if its broker wants that.
+        If a broker has no master and enables acting masters, routes name its slave with the lowest id as master.
     enable_all_topic_list : bool
-        All topics may be listed.
+        Clients may list all topics.
     delete_topic_with_broker_registration : bool
         A topic that a broker no longer registers is deleted.
     """
@@ -65,7 +65,7 @@ class NameServerSettings:
         Raises
         ------
         RequestError
-            It names a setting that is not one of these, or a value that is none: nothing is changed. Java passes over both.
+            A setting is unknown or its value invalid: nothing is changed. Java ignores both.
         """
         known = {java_name(field.name): field.name for field in fields(self)}
         try:

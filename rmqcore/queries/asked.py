@@ -14,7 +14,7 @@ def check_place(topic: object, queue_id: object) -> None:
     Raises
     ------
     TypeError
-        The topic is no text, or the queue id no whole number.
+        The topic is not a text, or the queue id is not a whole number.
     """
     check_texts(topic=topic)
     check_ints(queue_id=queue_id)
@@ -28,7 +28,7 @@ def check_get(
     tags: object,
     max_bytes: object,
 ) -> None:
-    """Check what a get is asked for.
+    """Check the arguments of a get.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def check_query(
     end_ms: object,
     index_type: object,
 ) -> None:
-    """Check what a query is asked for.
+    """Check the arguments of a query.
 
     Raises
     ------
@@ -72,14 +72,14 @@ def check_query(
 
 
 def check_least(name: str, value: Any, least: int) -> None:
-    """Check a whole number that may not be below another.
+    """Check that a value is a whole number of at least `least`.
 
     Raises
     ------
     TypeError
-        It is no whole number.
+        The value is not a whole number.
     ValueError
-        It is below.
+        The value is below `least`.
     """
     check_ints(**{name: value})
     if value < least:

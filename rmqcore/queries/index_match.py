@@ -1,6 +1,7 @@
-"""Which entries of an index are right: an entry names the place of a record and a key that the record has.
+"""Which entries of an index match the log: an entry must name the place of a record and a key of that record.
 
-The answers are arrays: fsck, an open after a crash and the scrub of an open store compare millions of entries by one rule.
+The results are arrays: fsck, an open after a crash and the scrub of an open store compare millions of entries by one
+rule.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class Match:
     rows : array of int64
         For each entry the row of its record; -1 when no record has this key.
     on_record : array of bool
-        For each entry whether it names the place of a record at all.
+        For each entry whether it names the place of a record.
     missing : array of int64
-        Places in the keys of all records, counted through: these have no entry.
+        Positions in the keys of all records whose keys have no entry.
     """
 
     rows: Int64
@@ -45,16 +46,16 @@ def match_entries(
 ) -> Match:
     """Compare the keys of records with the entries of their part of the log.
 
-    An entry that is there twice is right: Java puts the newest message once more when it is restarted.
+    A repeated entry is correct: Java puts the newest message again when it is restarted.
 
     Parameters
     ----------
     phy_offsets : array of int64
-        Of the records, ascending.
+        CommitLog offsets of the records, ascending.
     key_offsets, key_hashes : array of int32
         Record i has the keys ``key_hashes[key_offsets[i]:key_offsets[i + 1]]``.
     entry_phy_offsets, entry_hashes : array
-        Of the entries.
+        CommitLog offsets and key hashes of the entries.
     """
     rows: Int64 = np.repeat(np.arange(len(phy_offsets)), np.diff(key_offsets))
     if np.array_equal(entry_hashes, key_hashes) and np.array_equal(
@@ -74,13 +75,13 @@ def match_entries(
 
 
 def are_tags(missing: Int64, key_offsets: Int32, tags_codes: Int64, rows: Int64) -> Flags:
-    """Return which of the missing keys are tags: the last key of a record that has a tag. `rows` are their records."""
+    """Return which of the missing keys are tags: a tag is the last key of its record. `rows` are their records."""
     are: Flags = (missing == key_offsets[rows + 1] - 1) & (tags_codes[rows] != 0)
     return are
 
 
 def time_diffs(store_timestamps_ms: Int64, begin_timestamp_ms: int) -> Int64:
-    """Return TIMEDIFF of messages: whole seconds behind a begin, never negative; 0 if the begin is not a time.
+    """Return TIMEDIFF of messages: whole seconds since a start, never negative; 0 if the start is not a time.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Queries by key over all IndexFiles of a store, and which of the records found really have the key."""
+"""Queries by key over all IndexFiles of a store, and the check that a record found has the key."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def has_key_hash(message: MessageView, key_hash: int) -> bool:
 
 
 def has_key(message: MessageView, topic: str, key: str, index_type: str | None) -> bool:
-    """Return whether a message was indexed under this very key, not under another key with the same hash."""
+    """Return whether a message was indexed under this key, not under another key with the same hash."""
     if message.topic != topic:
         return False
     if index_type == TAG_TYPE:

@@ -1,4 +1,4 @@
-"""QueryAnswer: what a reader answers to a query, with the attributes of an open store's `QueryResult`."""
+"""QueryAnswer: a reader's result of a query, with the attributes of an open store's `QueryResult`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class QueryAnswer(list[MessageView]):
     index_last_update_timestamp_ms, index_last_update_phy_offset : int
         The end of the newest index file; both 0 when the index has no entry.
     missing_phy_offsets : list of int
-        Where entries of the key's hash lead, and the log has no record: it was deleted since or damaged, or the log is another.
+        CommitLog offsets that entries of the key's hash name, but where the log has no record: it was deleted or
+        damaged since, or the index belongs to another log.
     unasked_files : list of str
-        Index files whose entries cannot all be found, files of another log, and messages whose keys no file has, and why: the
-        answer may lack messages.
+        Index files whose entries cannot all be found, files of another log, and messages whose keys no file has, each
+        with the reason: the result may lack messages.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""QueueInfo: a queue and what is in it, as an open store and a reader answer it."""
+"""QueueInfo: a queue and its offsets, as an open store and a reader return it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rest = tuple[int | None, int | None, int, int]
 
 
 class QueuePlace(NamedTuple):
-    """Which queue it is."""
+    """Topic and id of a queue."""
 
     topic: str
     queue_id: int
@@ -21,7 +21,7 @@ class QueuePlace(NamedTuple):
 class QueueInfo(QueuePlace):
     """Offsets of one queue. It is the pair (topic, queue_id), so ``for topic, queue_id in store.queues()`` works.
 
-    Two are equal when they are the same queue, whatever is in it.
+    Two are equal if topic and queue id are equal, whatever the offsets.
 
     Attributes
     ----------
@@ -30,8 +30,8 @@ class QueueInfo(QueuePlace):
     min_offset, max_offset : int
         Queue offsets of the first entry and after the last one.
     min_phy_offset, max_phy_offset : int or None
-        CommitLog bytes: start of the first entry's message, end of the last one's; None in an empty queue. Of an open store
-        these and the next two are looked up when one of them is first asked for.
+        CommitLog bytes: start of the first entry's message, end of the last one's; None in an empty queue. For an open
+        store these and the next two are looked up at the first access to one of them.
     file_count : int
     disk_bytes : int
         Bytes that the files occupy (their unwritten ends are holes).
@@ -49,7 +49,7 @@ class QueueInfo(QueuePlace):
         max_offset: int = 0,
         rest: Rest | Callable[[], Rest] = (None, None, 0, 0),
     ) -> Self:
-        """Make one; `rest` are the other four values, or what gives them."""
+        """Create an object; `rest` are the other four values, or a function that returns them."""
         made = super().__new__(cls, topic, queue_id)
         made.min_offset = min_offset
         made.max_offset = max_offset
@@ -57,7 +57,7 @@ class QueueInfo(QueuePlace):
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the values alone, not the store that they come from."""
+        """Return only the values, without the store."""
         return {**vars(self), "_rest": self._found()}
 
     def _found(self) -> Rest:

@@ -37,7 +37,7 @@ class Boundary(Enum):
         Raises
         ------
         ValueError
-            Another name.
+            The name is unknown.
         """
         names = [side.value for side in cls]
         if text not in names:
@@ -56,8 +56,8 @@ def offset_by_time(
 ) -> int:
     """Find the queue offset for a time, between `start` and `end`, the queue's min and max offset.
 
-    An entry that fills the place before a queue's first message counts as older than any message. In Java the search ends with 0
-    when it meets such an entry, unless the log has lost its first file.
+    An entry that fills the place before a queue's first message counts as older than any message. In Java the search
+    returns 0 when it meets a filler, unless the log has lost its first file.
 
     Source: RocketMQ 5.5.0 ConsumeQueue#getOffsetInQueueByTime.
     """
@@ -100,7 +100,7 @@ class _Search:
         return self._binary_search(first, floor, ceiling)
 
     def _phy_offset(self, queue_offset: int) -> int:
-        """The phy offset of an entry; -1 where no entry is, and for a filler: its bytes say offset 0, but it names no message."""
+        """Return the phy offset of an entry; -1 if it is missing, or a filler, whose offset 0 names no message."""
         entry = self.queue.entries(queue_offset, 1)
         if len(entry) == 0 or int(entry["msg_size"][0]) == CQ_FILLER_SIZE:
             return -1
@@ -110,7 +110,11 @@ class _Search:
         return self.store_time(self._phy_offset(queue_offset))
 
     def _span(self) -> tuple[int, int] | None:
-        """LOWER: the oldest file that ends at or after the time, else the newest; UPPER: the newest that begins by then."""
+        """Return the first queue offset and the number of entries of the file to search.
+
+        LOWER: the oldest file that ends at or after the time, else the newest. UPPER: the newest file that starts at or
+        before the time, else None.
+        """
         spans = [span for span in self.queue.spans() if span[0] < self.end]
         if not spans:
             return None
@@ -149,7 +153,7 @@ class _Search:
         return right if self.lower else left
 
     def _edge_of_equal(self, found: int, floor: int, ceiling: int) -> int:
-        """The first or last of a run of entries with the same time."""
+        """Return the first or last of a run of entries with the same time."""
         step = -1 if self.lower else 1
         while floor <= found + step <= ceiling and self._time(found + step) == self.timestamp_ms:
             found += step

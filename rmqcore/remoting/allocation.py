@@ -1,4 +1,4 @@
-"""Which queues a member of a group reads: all who work it out do so from the same lists.
+"""The queues that each member of a group reads: all members compute them from the same lists.
 
 Source: RocketMQ 5.5.0 AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle.
 """
@@ -19,13 +19,13 @@ def allocate_averagely(client_id: str, queues: Sequence[_Q], client_ids: Sequenc
     ----------
     client_id : str
     queues, client_ids : sequence
-        Of the topic and of the group, each once, sorted.
+        The queues of the topic and the members of the group, sorted, without duplicates.
     """
     if client_id not in client_ids:
         return []
     index, members = client_ids.index(client_id), len(client_ids)
     each, rest = divmod(len(queues), members)
-    # The first `rest` members have one more; where there are more members than queues the others have none.
+    # The first `rest` members get one more; if members outnumber queues, the others get none.
     start = index * each + min(index, rest)
     return list(queues[start : start + each + (index < rest)])
 
@@ -33,7 +33,7 @@ def allocate_averagely(client_id: str, queues: Sequence[_Q], client_ids: Sequenc
 def allocate_averagely_by_circle(
     client_id: str, queues: Sequence[_Q], client_ids: Sequence[str]
 ) -> list[_Q]:
-    """Return every n-th queue for a member of n; the parameters are those of `allocate_averagely`."""
+    """Return every n-th queue for one of n members; the parameters are those of `allocate_averagely`."""
     if client_id not in client_ids:
         return []
     return list(queues[client_ids.index(client_id) :: len(client_ids)])

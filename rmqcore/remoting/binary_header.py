@@ -1,4 +1,4 @@
-"""A header in RocketMQ's own binary form, which a Java peer uses when ROCKETMQ_SERIALIZE_TYPE says so.
+"""A header in RocketMQ's own binary form, which a Java peer uses if ROCKETMQ_SERIALIZE_TYPE selects it.
 
 Source: RocketMQ 5.5.0 RocketMQSerializable.
 """
@@ -24,7 +24,7 @@ def decode_binary_header(data: bytes) -> RemotingCommand:
     Raises
     ------
     ProtocolError
-        A length does not fit what is there, a text is no UTF-8, or bytes are left at the end.
+        A length exceeds the bytes left, a text is not UTF-8, or bytes are left at the end.
     """
     reader = _Reader(data)
     code, language, version, opaque, flag = reader.numbers(_START, "code")
@@ -35,7 +35,7 @@ def decode_binary_header(data: bytes) -> RemotingCommand:
     while reader.pos < end:
         name = reader.text(_SHORT, "extFields name")
         value = reader.text(_INT, "extFields value")
-        if name and value:  # a text of no bytes is Java's null: no name, no field
+        if name and value:  # Java reads an empty text as null, and drops the field
             fields[name] = value
     if end != reader.pos or end != len(data):
         raise ProtocolError(PART, reader.pos, "extFields end", end, f"{reader.pos} of {len(data)}")
@@ -53,7 +53,7 @@ def decode_binary_header(data: bytes) -> RemotingCommand:
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """Write a header; a field without a value is left out, as it would be read as none.
+    """Write a header; a field with an empty value is left out, because a reader would drop it.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _sized(length: struct.Struct, text: str) -> bytes:
 
 
 class _Reader:
-    """Goes from field to field; a length is compared with what is left before it is used."""
+    """Reads field by field; each length is compared with the bytes left before it is used."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -98,7 +98,7 @@ class _Reader:
         return numbers
 
     def length(self, layout: struct.Struct, field: str) -> int:
-        """The length at the position, which stays; that many bytes follow it."""
+        """Read the length at the position without moving, and check that enough bytes follow it."""
         self._need(layout.size, field)
         length: int = layout.unpack_from(self._data, self.pos)[0]
         left = len(self._data) - self.pos - layout.size

@@ -1,4 +1,4 @@
-"""The numbers of the wire, with the names that RocketMQ gives them.
+"""The numbers on the wire, with RocketMQ's names.
 
 Source: RocketMQ 5.5.0 RequestCode, ResponseCode, RemotingSysResponseCode, LanguageCode, SerializeType.
 """
@@ -12,7 +12,7 @@ OUR_VERSION = 513
 
 
 class SerializeType(IntEnum):
-    """How a header is written; the top byte of a frame's header word."""
+    """Format of a header; the top byte of a frame's header word."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -212,7 +212,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended."""
+    """Result of a request."""
 
     RPC_TIME_OUT = -1006
     RPC_SEND_TO_CHANNEL_FAILED = -1004

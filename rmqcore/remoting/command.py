@@ -26,22 +26,22 @@ class RemotingCommand:
     Attributes
     ----------
     code : int
-        Of a request a `RequestCode`, of a response a `ResponseCode`; a number that has no name is possible.
+        In a request a `RequestCode`, in a response a `ResponseCode`; unknown numbers are possible.
     language : LanguageCode
-        Who wrote it.
+        Language of the writer.
     version : int
         Ordinal of the writer's RocketMQ version.
     opaque : int
-        The requester's number of the request; its response repeats it.
+        The requester's number of the request, which the response repeats.
     flag : int
-        Bit 0 is set in a response, bit 1 in a request that wants none.
+        Bit 0 is set in a response, bit 1 in a request that wants no response.
     remark : str or None
         Text for people.
     ext_fields : dict
         The request's or response's own fields, all as text.
     body : bytes
     serialize_type : SerializeType
-        How its header is written.
+        Format of the header.
     """
 
     code: int
@@ -56,12 +56,12 @@ class RemotingCommand:
 
     @property
     def is_response(self) -> bool:
-        """True if it answers a request."""
+        """True if the command is a response."""
         return bool(self.flag & RESPONSE_FLAG)
 
     @property
     def is_oneway(self) -> bool:
-        """True if it is a request that must not be answered."""
+        """True if the command is a request that must not be answered."""
         return bool(self.flag & ONEWAY_FLAG)
 
     def response(
@@ -74,7 +74,7 @@ class RemotingCommand:
     ) -> RemotingCommand:
         """Return the response to this request, with its number.
 
-        It is written as JSON whatever the request was written as: every client reads that, and no code is too large for it.
+        Its header is JSON, whatever the request's format: every client reads JSON, and it holds every code.
         """
         return RemotingCommand(
             code,
@@ -86,7 +86,7 @@ class RemotingCommand:
         )
 
     def not_supported(self) -> RemotingCommand:
-        """Return the response to a request of a kind that is not served: it names the kind."""
+        """Return the response to a request that is not served, with the request's code as text."""
         remark = f"request type {code_name(self.code)} not supported"
         if FIRST_POP_CODE <= self.code <= LAST_POP_CODE:
             remark += ": POP is not supported; use a remoting client"
@@ -94,7 +94,7 @@ class RemotingCommand:
 
 
 def code_name(code: int) -> str:
-    """Number and name of a request code: ``310 SEND_MESSAGE_V2``."""
+    """Return number and name of a request code: ``310 SEND_MESSAGE_V2``."""
     try:
         return f"{code} {RequestCode(code).name}"
     except ValueError:

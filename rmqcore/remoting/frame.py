@@ -1,4 +1,4 @@
-"""Frames: two words, a header and a body, cut out of whatever pieces a connection brings.
+"""Frames, each of two words, a header and a body, and their parsing from the pieces that a connection reads.
 
 Source: RocketMQ 5.5.0 NettyDecoder, RemotingCommand#decode.
 """
@@ -25,7 +25,7 @@ _HEADER_LENGTH = 0xFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame that came whole: how its header is written, the header and the body."""
+    """A complete frame: the format of its header, the header and the body."""
 
     serialize_type: SerializeType
     header: bytes
@@ -35,13 +35,13 @@ class Frame:
 class FrameDecoder:
     """Cuts the bytes of one connection into frames.
 
-    It holds the bytes that came and are in no frame yet, and nothing else: a length that is announced takes no memory. Each
-    length is checked as soon as its four bytes are there, before anything is waited for. Not thread-safe.
+    It holds only the received bytes that no returned frame contains: an announced length reserves no memory. Each
+    length is checked as soon as its four bytes have arrived. Not thread-safe.
 
     Parameters
     ----------
     max_frame_size, max_header_size : int
-        Bytes of the longest frame and header that are taken.
+        Bytes of the longest frame and header that are accepted.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class FrameDecoder:
 
     @property
     def pending(self) -> int:
-        """Bytes that came and are not part of a frame that was given."""
+        """Number of received bytes that no returned frame contains."""
         return len(self._bytes) - self._pos
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
@@ -64,10 +64,10 @@ class FrameDecoder:
             self._bytes += data
 
     def take_ahead(self, take: Callable[[bytearray, int, int], int]) -> None:
-        """Let ``take(buffer, begin, end)`` have what came and is not part of a frame that was given.
+        """Offer the received bytes that no returned frame contains to ``take(buffer, begin, end)``.
 
-        It answers how many of the bytes it took, which are whole frames from `begin` on; they are not given again. It must not
-        change the buffer, nor keep it.
+        `take` returns the number of bytes that it used, which are whole frames from `begin` on; `next_frame` skips
+        them. It must neither change the buffer nor keep it.
         """
         if self._failed is None and self.pending:
             self._pos += take(self._bytes, self._pos, len(self._bytes))
@@ -78,7 +78,7 @@ class FrameDecoder:
         Raises
         ------
         ProtocolError
-            What came is no frame. There is no next one: every later call raises the same.
+            The bytes are not a frame. Every later call raises the same error.
         """
         if self._failed is not None:
             raise self._failed
@@ -90,7 +90,7 @@ class FrameDecoder:
             self._pos = 0
             raise
         if frame is None and self._pos:
-            # Once for all frames of a feed: what is behind them moves at most once for each piece that came.
+            # Once for all frames of a feed: the bytes behind them move at most once for each piece received.
             del self._bytes[: self._pos]
             self._pos = 0
         return frame
@@ -99,7 +99,7 @@ class FrameDecoder:
         came = self.pending
         if came < 4:
             return None
-        # The second word is looked at when it is there; until then it reads as an empty JSON header.
+        # Until the second word has arrived, it reads as an empty JSON header.
         if came >= 8:
             length, header_word = _WORDS.unpack_from(self._bytes, self._pos)
         else:
@@ -123,7 +123,7 @@ class FrameDecoder:
             header = bytes(view[start : start + header_size])
             body = bytes(view[start + header_size : end])
         self._pos = end
-        if end == len(self._bytes):  # perhaps nothing asks for another frame before more bytes come
+        if end == len(self._bytes):  # the next call may come only after more bytes
             self._bytes.clear()
             self._pos = 0
         return Frame(serialize_type, header, body)
@@ -135,7 +135,7 @@ def encode_frame(frame: Frame, *, max_frame_size: int = MAX_FRAME_SIZE) -> bytes
     Raises
     ------
     ValueError
-        It is longer than `max_frame_size`, or its header than the 24 bits that say its length.
+        The frame is longer than `max_frame_size`, or the header's length needs more than 24 bits.
     """
     header, body = frame.header, frame.body
     words = encode_words(
@@ -151,12 +151,12 @@ def encode_words(
     *,
     max_frame_size: int = MAX_FRAME_SIZE,
 ) -> bytes:
-    """Return the two words that a frame begins with, for a frame whose parts are sent separately.
+    """Return the two words at the start of a frame whose parts are sent separately.
 
     Raises
     ------
     ValueError
-        As `encode_frame`.
+        As for `encode_frame`.
     """
     length = 4 + header_size + body_size
     if length > max_frame_size - 4:

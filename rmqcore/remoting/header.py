@@ -1,4 +1,4 @@
-"""From frame to command and back, whichever way the header is written."""
+"""From frame to command and back, for both formats of the header."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def encode_command(command: RemotingCommand, *, max_frame_size: int = MAX_FRAME_
     Raises
     ------
     ValueError
-        It does not fit a frame, or a number or text of it does not fit its header.
+        The command does not fit in a frame, or one of its numbers or texts does not fit in its header.
     """
     is_json = command.serialize_type is SerializeType.JSON
     header = encode_json_header(command) if is_json else encode_binary_header(command)

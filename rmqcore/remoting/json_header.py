@@ -1,4 +1,4 @@
-"""A header as JSON: what everybody speaks.
+"""A header as JSON, which all clients and servers understand.
 
 Source: RocketMQ 5.5.0 RemotingCommand, RemotingSerializable.
 """
@@ -26,7 +26,7 @@ def decode_json_header(data: bytes) -> RemotingCommand:
     Raises
     ------
     ProtocolError
-        It is no JSON object in UTF-8, lies too deep, or a member has a wrong type.
+        The header is not a JSON object in UTF-8, is nested too deeply, or has a member of a wrong type.
     """
     try:
         found = parse_json(data, MAX_DEPTH)
@@ -46,16 +46,16 @@ def decode_json_header(data: bytes) -> RemotingCommand:
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    """Write a header as Java does: members by name, no blanks, none that is null.
+    """Write a header as Java does: members sorted by name, without blanks and null members.
 
     Raises
     ------
     ValueError
-        A number is no int, or a text has half of a surrogate pair.
+        A number is not an int, or a text has half of a surrogate pair.
     """
     members: dict[str, Any] = {
         "code": _checked(command.code, "code"),
-        "extFields": command.ext_fields,  # also when empty: clients look into it without asking whether it is there
+        "extFields": command.ext_fields,  # even if empty: clients read it without checking for it
         "flag": _checked(command.flag, "flag"),
         "language": command.language.name,
         "opaque": _checked(command.opaque, "opaque"),
@@ -85,7 +85,7 @@ def _int(found: dict[str, Any], name: str, default: int | None) -> int:
 
 
 def _language(value: object) -> LanguageCode:
-    """Its name, or its number as some clients write it; one that has neither is OTHER, as nothing depends on it."""
+    """Return a language from its name, or its number, which some clients write; OTHER if unknown: nothing needs it."""
     if value is None:
         return LanguageCode.OTHER
     if type(value) is int:
@@ -102,7 +102,7 @@ def _remark(value: object) -> str | None:
 
 
 def _ext_fields(value: object) -> dict[str, str]:
-    """The fields as text. Values that are numbers or true and false become what Java makes of them; null is no field."""
+    """Return the fields as text. Numbers and booleans become text as in Java; a field that is null is left out."""
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Which names a topic or a group may have, and the names that RocketMQ makes of a group's.
+"""The rules for names of topics and groups, and the names that RocketMQ derives from a group's.
 
 Source: RocketMQ 5.5.0 TopicValidator, MixAll.
 """
@@ -20,7 +20,7 @@ _ILLEGAL = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
 
 
 def wrong_topic(topic: str) -> str | None:
-    """Return what is wrong with the name of a topic, in Java's words; None if the name is valid.
+    """Return the fault of a topic's name, in Java's words; None if the name is valid.
 
     Source: RocketMQ 5.5.0 TopicValidator#validateTopic.
     """
@@ -40,7 +40,7 @@ def wrong_topic(topic: str) -> str | None:
 
 
 def wrong_group(group: str) -> str | None:
-    """Return what is wrong with the name of a group, in Java's words; None if the name is valid.
+    """Return the fault of a group's name, in Java's words; None if the name is valid.
 
     Source: RocketMQ 5.5.0 TopicValidator#validateGroup.
     """
@@ -56,10 +56,10 @@ def wrong_group(group: str) -> str | None:
 
 
 def retry_topic(group: str) -> str:
-    """Name the topic in which a group's messages wait to be consumed again."""
+    """Return the name of the topic in which a group's messages wait for another delivery."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """Name the topic of the messages that a group could not consume."""
+    """Return the name of the topic for messages that a group could not consume."""
     return DLQ_PREFIX + group

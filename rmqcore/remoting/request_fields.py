@@ -1,4 +1,4 @@
-"""The fields of each request: their names, their types, and which of them must be there.
+"""The fields of each request: their names and types, and whether they are required.
 
 Source: RocketMQ 5.5.0 RequestHeaderRegistry, the classes in remoting.protocol.header,
 RemotingCommand#decodeCommandCustomHeader.
@@ -39,9 +39,9 @@ Value = str | int | bool
 
 
 class RequestFields(dict[str, Value]):
-    """The fields of a request by RocketMQ's long names; one that did not come is not there.
+    """The fields of a request by RocketMQ's long names; a field that was not sent is missing.
 
-    The three getters say which type the caller counts on; that a field has it was checked when it was read.
+    The caller chooses the getter by the type of the field, which was checked when the field was read.
     """
 
     def text(self, name: str, default: str = "") -> str:
@@ -64,7 +64,7 @@ class RequestFields(dict[str, Value]):
 
 
 def _specs(text: str) -> tuple[FieldSpec, ...]:
-    """Read ``name:type``, with a star where the field must be there."""
+    """Read ``name:type``, with a star if the field is required."""
     specs = []
     for word in text.split():
         name, letter = word.split(":")
@@ -145,7 +145,7 @@ REQUEST_FIELDS: Mapping[RequestCode, tuple[FieldSpec, ...]] = MappingProxyType(
             _CODE.CHECK_CLIENT_CONFIG: "",
             _CODE.LOCK_BATCH_MQ: "",
             _CODE.UNLOCK_BATCH_MQ: "",
-            # what a broker asks its clients
+            # requests of a broker to its clients
             _CODE.CHECK_TRANSACTION_STATE: (
                 "topic:s tranStateTableOffset:l* commitLogOffset:l* msgId:s transactionId:s offsetMsgId:s bname:s"
             ),
@@ -256,19 +256,19 @@ _LIMITS = {FieldType.INT: 1 << 31, FieldType.LONG: 1 << 63}
 
 
 def parse_fields(code: RequestCode, ext_fields: Mapping[str, str]) -> RequestFields:
-    """Read the fields of a request; those that nobody knows are left out.
+    """Read the fields of a request; unknown fields are left out.
 
     Parameters
     ----------
     code : RequestCode
         One of `REQUEST_FIELDS`.
     ext_fields : mapping
-        As they came.
+        The fields as received.
 
     Raises
     ------
     RequestError
-        A field that must be there is not, or one is no number of its type. Java logs the second and goes on without the field.
+        A required field is missing, or a field is not a number of its type. Java logs the latter and ignores the field.
     """
     fields = RequestFields()
     for sent_name, spec in _SENT_NAMES[code]:
@@ -281,12 +281,12 @@ def parse_fields(code: RequestCode, ext_fields: Mapping[str, str]) -> RequestFie
 
 
 def encode_fields(code: RequestCode, fields: Mapping[str, Value]) -> dict[str, str]:
-    """Write the fields of a request, under their short names where it has those.
+    """Write the fields of a request, under their short names if it has short names.
 
     Raises
     ------
     ValueError
-        A field that must be there is not, has another type or does not fit it, or the request knows no such field.
+        A required field is missing, a field has another type or exceeds its range, or the request has no such field.
     """
     known = {spec.name for spec in REQUEST_FIELDS[code]}
     if unknown := [name for name in fields if name not in known]:
@@ -306,7 +306,7 @@ def _given(code: RequestCode, fields: Mapping[str, Value]) -> Iterable[tuple[str
 
 def _value(code: RequestCode, spec: FieldSpec, text: str) -> Value:
     if len(text) <= _PLAIN_DIGITS and text.isascii() and text.isdigit() and spec.type is not _BOOL:
-        return int(text)  # most numbers are such
+        return int(text)  # most numbers have this form
     if spec.type is _BOOL:
         return text.lower() == "true"  # as Boolean.parseBoolean: everything else is false
     number = int(text) if _NUMBER.fullmatch(text) else None

@@ -1,4 +1,4 @@
-"""Lines of a log that a peer causes: each is written once, and no peer can fill the memory or the log with new ones.
+"""Log lines that peers cause: each is written once, and no peer can fill the memory or the log with new ones.
 
 Source: rmqcore's own; RocketMQ writes a line for each request.
 """
@@ -32,8 +32,8 @@ class SaidOnce:
     def warn(self, now_ms: int, what: Hashable, text: str, *values: object) -> None:
         """Write a warning about `what`, unless it was written already.
 
-        After `MOST_SAID` different ones one line says that others are left out, until `AGAIN_AFTER_MS` have passed;
-        then all may be written again.
+        After `MOST_SAID` different warnings one line says that others are left out, until `AGAIN_AFTER_MS` have
+        passed; then all may be written again.
         """
         if what in self._said:
             return

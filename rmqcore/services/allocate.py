@@ -17,16 +17,16 @@ WARM_AT_ONCE = 64  # queues in one step, so that space never waits long for it
 
 
 class Allocate(Service):
-    """Prepares space while the store wants more, then sleeps until the appender comes near the end of it.
+    """Prepares space while the store wants more, then sleeps until the appender comes near its end.
 
-    The store decides how much (steps double with the bytes written); thanks to this thread no put waits for it. When there is
-    nothing to prepare after an open, the thread warms up the ends of the queues.
+    The store decides how much (steps double with the bytes written), so that no put waits for space. If an open leaves
+    no space to prepare, the thread warms up the ends of the queues.
 
     Parameters
     ----------
     store : MessageStore
     flush : FlushCommitLog, optional
-        Is asked to look after each step: what a log has written goes to disk about as fast as it gets new pages.
+        Called after each step, so that a log's bytes go to disk about as fast as the log gets new pages.
 
     Notes
     -----
@@ -64,7 +64,7 @@ class Allocate(Service):
                 folder = store.paths.queue(topic, queue_id)
                 warm_queue(folder, file_size, store.max_offset(topic, queue_id))
             except OSError as error:
-                # Nothing but slower: the first reader finds out whether the file can be read.
+                # The only effect is a slower first read, which finds out whether the file can be read.
                 store.note_error(f"{self.name}: warm-up of {topic}/{queue_id}", error)
                 self._cold = None
                 return

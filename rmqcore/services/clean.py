@@ -1,4 +1,4 @@
-"""Cleaning in the background: files whose time is over, and a disk that becomes too full."""
+"""Cleaning in the background: deletes expired files, and watches for a disk that becomes too full."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST = 60.0
 
 
 class Clean(Service):
-    """Makes a round of cleaning every `clean_resource_interval`, and when a write found no room.
+    """Runs a round of cleaning every `clean_resource_interval`, and when a write found no room.
 
     A stop ends the pause between two files, and the round.
 
@@ -31,7 +31,7 @@ class Clean(Service):
         self._waited = False
 
     def step(self, store: MessageStore) -> float:
-        """Make a round."""
+        """Run a round."""
         if not self._waited:
             self._waited = True
             return FIRST

@@ -1,4 +1,4 @@
-"""The time of callbacks that wait for the disk or for followers: a sync that hangs must not keep their answer."""
+"""The timeouts of callbacks that wait for the disk or for followers: a hanging sync must not delay their answer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 class Deadlines(Service):
     """Ends the waits whose time is over, with FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT, in one thread for all of them.
 
-    It sleeps until the first one's time, or for good where no callback waits. A thread that waits itself (a put) watches its own
-    time. When the store fails or this thread ends, those that wait for followers are answered: no other thread of the store does.
+    It sleeps until the first timeout, or until woken if no callback waits. A waiting thread (a put) watches its own
+    timeout. When the store fails or this thread ends, it answers the callbacks that wait for followers, which no other
+    thread of the store does.
 
     Notes
     -----
@@ -30,7 +31,7 @@ class Deadlines(Service):
         self._replica_waiters = store.replica_waiters
 
     def step(self, store: MessageStore) -> float | None:
-        """Look whose time is over."""
+        """Answer the callbacks whose time is over."""
         if store.failed:
             self._replica_waiters.end()
         now = time.monotonic()
@@ -38,5 +39,5 @@ class Deadlines(Service):
         return None if coming == math.inf else max(coming - now, 0)
 
     def ended(self) -> None:
-        """Call back all that wait for followers: the store is closed, or was dropped."""
+        """Call back all callbacks that wait for followers: the store was closed or dropped."""
         self._replica_waiters.end()

@@ -1,4 +1,4 @@
-"""ASYNC_FLUSH: the CommitLog goes to disk in the background."""
+"""ASYNC_FLUSH: writes the CommitLog to disk in the background."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from rmqcore.services.wakeups import Wakeups
 if TYPE_CHECKING:
     from rmqcore.engine.store.store import MessageStore
 
-# So much is written back at once, whatever is left of the interval. As fast as it goes, 500 ms are half a gigabyte, and the
-# kernel makes a thread that touches new pages pause while so many wait for the disk: the slowest put of 3 GiB took 40 to 530 ms,
-# with this 11 to 19.
+# Bytes after which a flush starts at once, even before the interval ends. At full speed 500 ms are half a gigabyte, and
+# the kernel pauses a thread that touches new pages while that many bytes wait for the disk: the slowest put of 3 GiB
+# took 40 to 530 ms, with this limit 11 to 19.
 MOST_WAITING = 32 << 20
 
 
 class FlushCommitLog(Service):
     """Flushes every `flush_interval_commit_log` if enough pages wait, and every thorough interval in any case.
 
-    A log that grows by hundreds of megabytes a second is flushed each 32 MiB. Whoever waits for the disk is not kept waiting.
+    A log that grows by hundreds of megabytes per second is flushed every 32 MiB. A caller that waits for the disk
+    causes a flush at once.
 
-    So with the defaults a power cut takes the messages of the last 500 ms if at least 4 pages wait, else of the last 10 s, plus
-    the time of the flush itself.
+    So with the defaults a power cut loses the messages of the last 500 ms if at least 4 pages wait, else of the last
+    10 s, plus the time of the flush itself.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class FlushCommitLog(Service):
         self._next_at = 0.0
 
     def step(self, store: MessageStore) -> float:
-        """Flush if it is time to."""
+        """Flush if a flush is due."""
         now = time.monotonic()
         if now >= self._thorough_at or len(self._queue):
             self._thorough_at = now + self._thorough_interval
@@ -67,7 +68,7 @@ class FlushCommitLog(Service):
         return self._interval
 
     def look(self, store: MessageStore) -> None:
-        """Flush at once where much waits. For the thread that sees the log grow."""
+        """Flush at once if many bytes wait. For the thread that follows the log."""
         if self._much_waits(store):
             self.wake()
 
@@ -79,5 +80,5 @@ class FlushCommitLog(Service):
         store.flush(0)
 
     def ended(self) -> None:
-        """Call back all that wait: no thread serves them any more."""
+        """Call back all waiting callers: no thread serves them any more."""
         self._queue.end()

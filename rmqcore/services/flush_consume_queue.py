@@ -1,4 +1,4 @@
-"""ConsumeQueue files and the checkpoint go to disk in the background."""
+"""Writes ConsumeQueue files and the checkpoint to disk in the background."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class FlushConsumeQueue(Service):
     """Flushes queues every second if at least 2 pages wait; every minute in any case, and the checkpoint after them.
 
-    Entries that are not flushed here are not lost: recovery builds them again from the CommitLog. The checkpoint says from which
-    message on, so it must never be ahead of the queues: the step notes the last message in them *before* it flushes them, and the
-    checkpoint is written after.
+    Entries that are not flushed here are not lost: recovery builds them again from the CommitLog. It starts at the
+    message that the checkpoint names, so the checkpoint must never be ahead of the queues: the step notes the last
+    message in them *before* it flushes them, and writes the checkpoint afterwards.
 
     Notes
     -----
@@ -36,7 +36,7 @@ class FlushConsumeQueue(Service):
         self._thorough_at = now + self._thorough_interval
 
     def step(self, store: MessageStore) -> float:
-        """Flush if it is time to."""
+        """Flush if a flush is due."""
         now = time.monotonic()
         if now < self._next_at:
             return self._next_at - now

@@ -13,22 +13,22 @@ from rmqcore.vocabulary.status import PutMessageStatus
 if TYPE_CHECKING:
     from rmqcore.engine.store.store import MessageStore
 
-GATHER = 0.01  # seconds: a message that nobody waits for (WAIT=false) waits so long for others to be flushed with it, as in Java
+GATHER = 0.01  # seconds that a message without a waiting put (WAIT=false) waits for others to be flushed with, as Java
 
 
 class GroupCommit(Service):
-    """Flushes the CommitLog for the puts that wait: one sync for as many as wait when it begins.
+    """Flushes the CommitLog for waiting puts: one sync serves all puts that wait when it begins.
 
-    A sync that fails fails the store, and every put that waits then or comes later: the pages of a failed sync may be lost
-    although the next sync "succeeds". Only messages below an offset that was flushed before are still answered with PUT_OK.
+    A failed sync fails the store, and every put that waits then or comes later: the pages of a failed sync may be lost
+    although the next sync "succeeds". Only messages below an offset that was flushed before still get PUT_OK.
 
     Parameters
     ----------
     store : MessageStore
     wakeups : Wakeups
-        Rings for messages that nobody waits for; they are flushed too, and only then dispatched.
+        Rings for messages without a waiting put: they are flushed too, and only then dispatched.
     reput : Reput
-        Woken after each flush: messages become visible to consumers then.
+        Woken after each flush, which makes messages visible to consumers.
 
     Notes
     -----
@@ -49,14 +49,14 @@ class GroupCommit(Service):
         Returns
         -------
         PutMessageStatus
-            PUT_OK, or FLUSH_DISK_TIMEOUT: it is not known whether the message is on disk.
+            PUT_OK; or FLUSH_DISK_TIMEOUT, if it is unknown whether the message is on disk.
 
         Raises
         ------
         StoreFailedError
-            A sync failed; whether the message is on disk is not known.
+            A sync failed; whether the message is on disk is unknown.
         StoreClosedError
-            The store was closed or dropped meanwhile; likewise.
+            The store was closed or dropped during the wait; whether the message is on disk is unknown.
         """
         queue = self._queue
         if queue.wait(end_offset, timeout_ms / 1000, self.wake):
@@ -75,26 +75,26 @@ class GroupCommit(Service):
         if len(self._queue):
             self._flush(store)
             return 0
-        # No put waits, but there may be messages that nobody waits for. The hook comes first, the look at the log after it.
+        # No put waits, but messages without a waiting put may exist. The hook is set before the log is checked.
         self._wakeups.arm(store, self)
         if store.max_phy_offset == store.flushed_phy_offset:
             if store.reput_from_offset < store.flushed_phy_offset:
-                self._reput.wake()  # somebody else has flushed what this service was woken for
+                self._reput.wake()  # another caller has flushed the bytes for which this service was woken
             return None
         if not self.bell.wait(GATHER):
             self._flush(store)
         return 0
 
     def finish(self, store: MessageStore) -> None:
-        """Flush the rest, and answer who still waits for it."""
+        """Flush the rest, and call back the puts that still wait for it."""
         self._flush(store)
 
     def ended(self) -> None:
-        """Call back all that wait: no thread serves them any more."""
+        """Call back all waiting puts: no thread serves them any more."""
         self._queue.end()
 
     def _flush(self, store: MessageStore) -> None:
-        # For all who wait now: each message was written before somebody began to wait for it.
+        # Serves all puts that wait now: each message was written before its put began to wait.
         store.flush(0)
         self._reput.wake()
         self._queue.answer()

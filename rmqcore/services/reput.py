@@ -1,4 +1,4 @@
-"""Dispatch in the background: messages of the CommitLog get into queues and index."""
+"""Dispatch in the background: adds the messages of the CommitLog to queues and index."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class Reput(Service):
-    """Dispatches as long as messages come, then sleeps until an append (SYNC_FLUSH: a flush) wakes it.
+    """Dispatches while messages arrive, then sleeps until an append (SYNC_FLUSH: a flush) wakes it.
 
-    A step goes along with the log and looks for more every millisecond, without Python. It ends when the bell rings: when
-    somebody waits for a place, or the service is stopped. While somebody waits it goes no further than what is there.
+    A step follows the log and polls it every millisecond, without Python. It ends when the bell rings: when a caller
+    waits for an offset, or the service is stopped. While a caller waits, a step ends at the present end of the log.
 
-    Under SYNC_FLUSH the store's step ends at the flushed offset: no consumer sees a message that a power cut may still take.
+    Under SYNC_FLUSH the store's step ends at the flushed offset: no consumer sees a message that a power cut may lose.
 
     Notes
     -----
@@ -32,13 +32,13 @@ class Reput(Service):
         super().__init__(store)
         self._wakeups = wakeups
         self._sync = store.config.syncs_puts
-        # What each caller of `wait` waits for, by the lock that it waits at. Only single steps are made with it: no interrupt
-        # halves them.
+        # The offset that each caller of `wait` waits for, by the caller's lock. Each access is a single operation,
+        # which no interrupt can split.
         self._waiters: dict[LockType, int] = {}
         self._over = False
 
     def wait(self, end_offset: int, timeout: float | None = None) -> bool:
-        """Wait until everything below `end_offset` is dispatched; False after `timeout` seconds, or when the store is closed.
+        """Wait until all messages below `end_offset` are dispatched; False on a timeout or if the store is closed.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class Reput(Service):
         try:
             if not self._over and not self._reached(
                 end_offset
-            ):  # after it is listed: nobody is passed over
+            ):  # checked after the entry: no caller is missed
                 self.wake()
                 seconds = -1 if timeout is None else min(max(timeout, 0), TIMEOUT_MAX)
                 waiter.acquire(timeout=seconds)
@@ -64,7 +64,7 @@ class Reput(Service):
         return reached
 
     def step(self, store: MessageStore) -> float | None:
-        """Dispatch what is there and what comes."""
+        """Dispatch the messages of the log, and those that arrive during the step."""
         going_on = store.dispatch_until(self.bell, follow=not self._waiters)
         self._answer_waiters()
         if going_on:
@@ -96,7 +96,7 @@ class Reput(Service):
             self._answer()
 
     def _answer(self) -> None:
-        """Wake those whose messages are dispatched, at the end all; only the service's own thread does."""
+        """Wake the callers whose messages are dispatched, at the end all; called only by the service's thread."""
         for waiter, end_offset in list(self._waiters.items()):
             if self._over or self._reached(end_offset):
                 self._waiters.pop(waiter, None)

@@ -1,4 +1,4 @@
-"""The scrub in the background: finds bits that rotted while the store was open."""
+"""The scrub in the background: finds bits that changed on disk while the store was open."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PAUSE = 60.0
 
 
 class Scrub(Service):
-    """Looks at a piece of the store, then waits as long as ``scrub_bytes_per_second`` says, and a minute after each round.
+    """Compares a piece of the store, then waits as ``scrub_bytes_per_second`` asks, and one minute after each round.
 
-    It changes nothing, and finding something does not fail the store: `stats()` tells, and a deep recovery heals.
+    It only reads, and a problem does not fail the store: `stats()` reports it, and a deep recovery heals it.
 
     Notes
     -----
@@ -30,6 +30,6 @@ class Scrub(Service):
         self._bytes_per_second = store.config.scrub_bytes_per_second
 
     def step(self, store: MessageStore) -> float:
-        """Look at one piece."""
+        """Compare one piece."""
         size = store.scrub_once()
         return size / self._bytes_per_second if size else PAUSE

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 _stepping: set[Service] = set()
 TRY_AGAIN = 1.0  # seconds after a step that lacked room or descriptors
-LOOK_AGAIN = 0.1  # seconds: a ring may go to another thread that waits for the same end
+LOOK_AGAIN = 0.1  # seconds: another thread that waits for the same end may consume the ring
 
 
 def any_step_runs() -> bool:
-    """Return True if a thread of any store is in a step now; the step keeps a dropped store alive until it ends."""
+    """Return True if a thread of any store runs a step now, which keeps a dropped store alive until the step ends."""
     return bool(_stepping)
 
 
 class Service(ABC):
     """One thread that repeats one step of a store until it is stopped, the store is dropped or a step fails.
 
-    The thread waits at its bell between the steps, so an idle store costs a few wake-ups a second, and it holds the store only
-    during a step: a store that is dropped without `close()` takes its threads with it. An exception of a step ends the thread and
-    fails the store, because none of the steps can be left out without breaking what the store promises. A step that
-    lacks room or descriptors is repeated until there are some; `stats()` shows that as long as it lasts.
+    The thread waits at its bell between the steps, so an idle store costs a few wake-ups per second. It holds the store
+    only during a step: the threads of a store that is dropped without `close()` end too. An exception of a step ends
+    the thread and fails the store, because the store cannot keep its promises if one of the steps is missing. A step
+    that lacks disk space or file descriptors is repeated until it succeeds; `stats()` shows the error until then.
 
     Notes
     -----
@@ -50,21 +50,21 @@ class Service(ABC):
         self._pause: float | None = None  # seconds to wait after the last step
         self._end = Bell()
         self._store = weakref.ref(store, self._store_gone)
-        # No daemon: the end of the interpreter cuts a daemon thread off anywhere, in the middle of a sync too.
+        # Not a daemon: the end of the interpreter stops a daemon thread anywhere, even in the middle of a sync.
         self._thread = threading.Thread(target=self._run, name=f"rmqcore-{self.name}", daemon=False)
 
     @abstractmethod
     def step(self, store: MessageStore) -> float | None:
-        """Do one step; answer how many seconds to wait before the next one, None to wait until `wake`."""
+        """Do one step; return the seconds to wait before the next one, None to wait until `wake`."""
 
     def finish(self, store: MessageStore) -> None:  # noqa: B027 a service may have no work left
-        """Do the work that is left; the thread calls it last when it is stopped."""
+        """Do the remaining work; the thread calls it last when it is stopped."""
 
     def ended(self) -> None:  # noqa: B027 likewise
-        """Wake all who wait for the service; the thread calls it at its end, whatever the reason."""
+        """Wake all callers that wait for the service; the thread calls it at its end, for any reason."""
 
     def start(self) -> None:
-        """Start the thread; not from the main thread, where the exception of a signal handler would leave it half-made."""
+        """Start the thread. Not for the main thread, where an exception of a signal handler could cut it short."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -82,7 +82,8 @@ class Service(ABC):
         if self._thread is threading.current_thread():
             return
         if self._thread.ident is not None:
-            # Not by `join` alone: after the exception of a signal handler a thread that runs passes for ended (3.11, 3.12).
+            # Not by `join` alone: after an exception of a signal handler, Python 3.11 and 3.12 report a running thread
+            # as ended.
             while not self._over:
                 self._end.wait(LOOK_AGAIN)
             self._thread.join()
@@ -93,7 +94,7 @@ class Service(ABC):
         return self._thread.is_alive()
 
     def tell(self, store: MessageStore, error: BaseException) -> None:
-        """Show in `stats()` an error that costs no data, until the next step that meets none."""
+        """Show an error that costs no data in `stats()`, until the next step without an error."""
         store.note_error(self.name, error)
         self._told = True
 
@@ -103,7 +104,7 @@ class Service(ABC):
     def _run(self) -> None:
         try:
             while True:
-                # Cleared before the thread looks: it sees whatever was done before, and anything later rings again.
+                # Cleared before the step: the step sees all earlier changes, and later ones ring again.
                 self.bell.clear()
                 if self._stopping:
                     break
@@ -116,7 +117,7 @@ class Service(ABC):
             self._end.ring()
 
     def _work(self) -> bool:
-        """Do one step and wait after it; answer whether to go on."""
+        """Do one step and wait after it; return whether to continue."""
         _stepping.add(self)  # before the thread holds the store
         try:
             going_on = self._step_once()
@@ -127,7 +128,7 @@ class Service(ABC):
         return going_on
 
     def _step_once(self) -> bool:
-        """Do one step; answer whether to go on. The thread holds the store only in here."""
+        """Do one step; return whether to continue. The thread holds the store only during this call."""
         store = self._store()
         if store is None:
             return False
@@ -153,7 +154,7 @@ class Service(ABC):
         except ShortageError as error:
             self.tell(
                 store, error
-            )  # whoever closes the store tries once more, and then it is a failure
+            )  # the caller of `close` tries once more, and a second error is a failure
         except BaseException as error:  # noqa: BLE001 as above
             store.fail(error)
 

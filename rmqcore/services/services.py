@@ -1,4 +1,4 @@
-"""All threads of one store: started together, stopped in the order in which the work of one needs that of another."""
+"""All threads of one store: started together, and stopped in the order in which their work depends on each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Services:
     """The threads of one open store.
 
-    The store keeps this object and asks it to wait; the threads hold the store only while they work for it.
+    The store keeps this object and waits through it; the threads hold the store only during a step.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class Services:
         else:
             self._flush = timed = FlushCommitLog(store, wakeups)
             allocate = Allocate(store, timed)
-        # In the order of stopping. No file is needed any more once nothing is put. Then the log goes to disk, then all of it
-        # (SYNC_FLUSH: all that is on disk) is dispatched, then queues and checkpoint go to disk.
+        # In the order of stopping. Without puts no new file is needed. Then the log goes to disk, then all of it
+        # (SYNC_FLUSH: the part on disk) is dispatched, then queues and checkpoint go to disk.
         self._clean = Clean(store)
         self._all: tuple[Service, ...] = (
             *((Scrub(store),) if store.config.scrub_enable else ()),
@@ -70,7 +70,7 @@ class Services:
         """Start all threads or no thread: when one cannot be started, the threads before it are stopped again."""
         close_at_exit(self._store)
         try:
-            # By a thread of their own, since signal handlers run in the main thread alone.
+            # By a thread of their own, since signal handlers run only in the main thread.
             start_new_thread(self._launch, ())
             while not self._launched:
                 self._launch_bell.wait(LOOK_AGAIN)
@@ -86,7 +86,7 @@ class Services:
     def _launch(self) -> None:
         try:
             self._launching.run(self._start_all)
-        except BaseException as error:  # noqa: BLE001 it is raised again where it was called for
+        except BaseException as error:  # noqa: BLE001 the caller of the launch raises it again
             self._launch_error = error
         finally:
             self._launched = True
@@ -101,10 +101,11 @@ class Services:
     def stop(self) -> None:
         """Ask every thread to finish its work and end, and wait for all of them.
 
-        Call it when nothing is put any more. May be repeated: after a Ctrl-C in the middle the next call stops the other threads.
+        Call it after the last put. May be repeated: after a Ctrl-C during the call, the next call stops the other
+        threads.
         """
         self._stopped = True
-        # A launch that has begun ends first; one that is still to come starts nothing.
+        # A running launch ends first; a later one starts no thread.
         self._launching.run(lambda: None)
         for service in self._all:
             service.stop()
@@ -129,7 +130,7 @@ class Services:
         self._flush.wake()
 
     def look_soon(self) -> None:
-        """Look now which callbacks are to be answered because their time is over, or the store has failed."""
+        """Answer the callbacks now whose time is over, or all if the store has failed."""
         self._deadlines.wake()
 
     def dispatch_soon(self) -> None:

@@ -12,16 +12,17 @@ if TYPE_CHECKING:
 
 
 class Wakeups:
-    """Wakes each service that asked for it after the next append, once.
+    """Wakes each armed service once, after the next append.
 
-    A put pays for this only while somebody waits: the native appender compares one number.
+    A put pays for this only while a service is armed: the native appender compares one number.
     """
 
     def __init__(self) -> None:
         self._bells = Bells()
 
     def arm(self, store: MessageStore, service: Service) -> None:
-        """Wake `service` after the next append. An append before this returns may not ring: the caller has to look once more."""
+        """Wake `service` after the next append. An append before the return may not ring: check for it afterwards."""
         self._bells.add(service.bell.ring)
-        # Called by the append itself, in the thread that appended, with no line of Python between: no interrupt loses a ring.
+        # Called by the append itself, in the appending thread, without Python code in between: no interrupt can lose a
+        # ring.
         store.on_append(self._bells.ring)

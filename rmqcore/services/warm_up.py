@@ -9,11 +9,11 @@ from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import file_name
 from rmqcore.disk.read_range import opened
 
-WARM_BYTES = 64 * 1024  # of each queue, the newest 3,277 entries
+WARM_BYTES = 64 * 1024  # per queue: the newest 3,277 entries
 
 
 def warm_queue(folder: Path, file_size: int, max_offset: int) -> None:
-    """Ask the system to read the newest entries of a queue into the page cache; returns before it has.
+    """Ask the system to read the newest entries of a queue into the page cache, without waiting for the read.
 
     Parameters
     ----------
@@ -39,4 +39,4 @@ def warm_queue(folder: Path, file_size: int, max_offset: int) -> None:
         with opened(folder / file_name(start), os.O_RDONLY) as fd:
             os.posix_fadvise(fd, begin, end - begin, os.POSIX_FADV_WILLNEED)
     except FileNotFoundError:
-        return  # the file was deleted meanwhile
+        return  # the file has been deleted

@@ -1,4 +1,4 @@
-"""Proofs that a store keeps what it acknowledged: kills, power cuts, failing system calls and damage, on any machine.
+"""Proofs that a store keeps acknowledged messages: kills, power cuts, failing system calls, damage; on any machine.
 
 `torture` is the command, ``python -m rmqcore.testing.torture DIR``; the other modules are its parts, which the tests of this
 project use too. `ServedBroker` is a broker for tests of applications, which the pytest plugin gives to a test; it is imported

@@ -36,26 +36,26 @@ class Acked:
 
     @property
     def body(self) -> bytes:
-        """Its body."""
+        """The body of the message."""
         return body_of(self.number)
 
     @property
     def key(self) -> str:
-        """Its key."""
+        """The key of the message."""
         return f"K{self.number}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes by name."""
+        """Return the attributes by name."""
         return asdict(self)
 
 
 def body_of(number: int) -> bytes:
-    """A body that belongs to one number and to no other, of a length that varies."""
+    """Return the body for a number, which no other number has, of a length that varies."""
     return f"{number}:".encode() * (1 + number * 7 % 60)
 
 
 def make_message(number: int, *, topics: int = 2, queues: int = 2, wait: bool = True) -> Message:
-    """Message number `number`."""
+    """Return message number `number`."""
     topic, queue_id = f"T{number % topics}", number // topics % queues
     properties = {} if wait else {WAIT: "false"}
     return Message(
@@ -82,7 +82,7 @@ def drain(store: MessageStore) -> None:
 def check_directory(
     root: Path, acked: Iterable[Acked], config: Mapping[str, Any] = TINY, *, twice: bool = True
 ) -> dict[str, Any]:
-    """Open it as after a crash and compare it with the acknowledged messages; return the recovery's report."""
+    """Open a directory as after a crash and compare it with the acknowledged messages; return the recovery's report."""
     acked = list(acked)
     store = rmqcore.open(root, services=False, **config)
     try:
@@ -123,7 +123,7 @@ def check_store(store: MessageStore, acked: Iterable[Acked]) -> None:
 def _walk(
     store: MessageStore, topic: str, queue_id: int, seen: dict[int, tuple[str, int, int, int]]
 ) -> None:
-    """Read a queue from its start to its end: no hole, every message at its place, with its own body, and once."""
+    """Read a whole queue, and check that it has no hole, and every message once, at its place and with its body."""
     at, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
     while at < high:
         with store.get(topic, queue_id, at) as result:

@@ -1,4 +1,4 @@
-"""A store with random damage, opened again: again and again, with other damage to a copy of the same two stores."""
+"""Repeated opens of a store with random damage, each with other damage to a copy of the same two stores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MESSAGES = 150
 
 @dataclass(frozen=True)
 class Pair:
-    """One store as it runs and as it was closed, with the settings to open it."""
+    """Two copies of one store, running and closed, with the settings to open them."""
 
     running: Path
     closed: Path
@@ -29,7 +29,7 @@ class Pair:
 
 
 def make_pair(base: Path, rng: random.Random) -> Pair:
-    """Fill a store, and copy it while it is open. What it has flushed differs from seed to seed."""
+    """Fill a store, copy it while it is open, and close it. The seed decides how much it has flushed before."""
     config = {**TINY, "mapped_file_size_consume_queue": 20 * rng.choice((4, 16, 50))}
     closed, running = base / "closed", base / "running"
     with rmqcore.open(closed, services=False, **config) as store:
@@ -48,12 +48,12 @@ def make_pair(base: Path, rng: random.Random) -> Pair:
 def damage_rounds(
     base: Path, seed: int, rounds: int, parts: Sequence[str] = tuple(PARTS)
 ) -> Counter[str]:
-    """Damage so many copies of one pair of stores and check each recovery; count what came of it.
+    """Damage `rounds` copies of one pair of stores and check each recovery; return the counts of outcomes.
 
     Raises
     ------
     PromiseBrokenError
-        A recovery did not do what it promises. The message names the damage, and the damaged store stays.
+        A recovery broke a promise. The message names the damage, and the damaged store is kept.
     """
     base.mkdir()
     rng = random.Random(seed)

@@ -1,7 +1,7 @@
-"""In a child under the shim: the same short life of a store, again and again, and each time one more system call fails.
+"""Runs in a child under the shim: repeats the same short life of a store, and fails another system call each time.
 
-What must hold whichever it is: an error of the documented kinds or none, no put answered with PUT_OK that is not there
-afterwards, no write after the failure, reads that go on, and a directory that the next open finds sound.
+Whichever call fails, these must hold: only documented errors are raised, each put with PUT_OK is stored, no write
+follows the failure, reads continue, and the next open finds the directory sound.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def life(root: Path, config: dict[str, Any], acked: list[Acked]) -> None:
                     elif store.stats()["no_puts"] is not None:
                         store.clean_once(
                             disk_ratio=0.5
-                        )  # only one call failed, or the next put says it again
+                        )  # only one call failed, or the next put reports it again
                     elif not store.failed:
                         broken("a put that neither stored nor failed")
                 drain(store)
@@ -47,7 +47,7 @@ def life(root: Path, config: dict[str, Any], acked: list[Acked]) -> None:
 
 
 def threads(root: Path, config: dict[str, Any], acked: list[Acked]) -> None:
-    """The same with services."""
+    """Live as `life`, with the store's threads."""
     for generation in range(2):
         with rmqcore.open(
             root, flush_interval_commit_log=2, flush_interval_consume_queue=2, **config
@@ -61,7 +61,7 @@ def threads(root: Path, config: dict[str, Any], acked: list[Acked]) -> None:
 
 
 def ask(store: MessageStore, one: Acked) -> None:
-    """Each kind of read; a call that fails is an error, never an answer that is wrong."""
+    """Try each kind of read; a failed call must raise an error, and never return a wrong result."""
     view = store.lookup(one.phy_offset)
     hold(view is not None and view.body == one.body, "lookup does not find", one)
     with store.get(one.topic, one.queue_id, one.queue_offset, 1) as result:
@@ -71,7 +71,7 @@ def ask(store: MessageStore, one: Acked) -> None:
 
 
 def look(root: Path, _config: dict[str, Any], acked: list[Acked]) -> None:
-    """Only read: walk over an existing store and check it."""
+    """Only read: walk through an existing store and check it."""
     with rmqcore.read(root) as reader:
         bodies = [view.body for view in reader.messages()]
     report = fsck(root)
@@ -100,7 +100,10 @@ def each_call(
     stride: int = 1,
     first: int = 1,
 ) -> None:
-    """Fail call number `first` of a kind ("any": of all) and every `stride`-th after it, until a life goes through without."""
+    """Fail call number `first` of a kind ("any": of all) and every `stride`-th after it, one per life.
+
+    It ends with the first life in which no call fails, because the life makes fewer calls.
+    """
     shim, base = Shim(), Path(folder)
     config = {**TINY, "flush_disk_type": mode}
     number, fired = first, 0

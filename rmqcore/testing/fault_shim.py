@@ -41,7 +41,7 @@ EVER = 1 << 40
 
 
 def why_not() -> str | None:
-    """Why the shim cannot run here; None when it can."""
+    """Return why the shim cannot run here; None if it can."""
     if sys.platform != "linux":
         return "only Linux's ld.so preloads it"
     if shutil.which("cc") is None:
@@ -56,7 +56,7 @@ def shim_path() -> Path:
     Raises
     ------
     subprocess.CalledProcessError
-        The compiler refuses it.
+        The compiler refuses the source.
     FileNotFoundError
         The compiler is missing.
     """
@@ -95,7 +95,7 @@ def run_child(
     program = f"from {package} import {module}; {call}"
     paths = os.pathsep.join(
         path for path in sys.path if path
-    )  # the child finds what this process finds
+    )  # the child finds the same modules as this process
     env = dict(os.environ, PYTHONFAULTHANDLER="1", PYTHONPATH=paths)
     if preload:
         env["LD_PRELOAD"] = str(shim_path())
@@ -116,7 +116,7 @@ def tell(line: str) -> None:
 
 
 class Shim:
-    """In a child: the plan of failures, and the record."""
+    """The plan of failures and the record, inside a child."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)
@@ -133,7 +133,7 @@ class Shim:
         self._library.shim_note.argtypes = [ctypes.c_char, ctypes.c_char_p, ctypes.c_size_t]
 
     def watch(self, path: str | os.PathLike[str] | None) -> None:
-        """Count calls on files whose path starts with `path`, from 0; None: stop counting."""
+        """Count calls on files whose path starts with `path`, from 0 on; None: stop counting."""
         self._library.shim_watch(os.fsencode(path) if path is not None else b"")
 
     def fail(self, call: str, number: int, *, error: int = errno.EIO, ever: bool = False) -> None:
@@ -144,7 +144,7 @@ class Shim:
 
     @property
     def fired(self) -> int:
-        """Calls that were made to fail."""
+        """Number of calls that were made to fail."""
         return int(self._library.shim_fired())
 
     @property
@@ -154,7 +154,7 @@ class Shim:
         return name.decode()
 
     def calls(self, call: str) -> int:
-        """Calls of a kind since `watch`."""
+        """Return the number of calls of a kind since `watch`."""
         return int(self._library.shim_calls(call.encode()))
 
     @contextmanager
@@ -169,5 +169,5 @@ class Shim:
             os.close(fd)
 
     def note(self, kind: str, data: bytes) -> None:
-        """Put a note of the caller's among the recorded events."""
+        """Add a note to the recorded events."""
         self._library.shim_note(kind.encode(), data, len(data))

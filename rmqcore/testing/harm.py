@@ -1,4 +1,4 @@
-"""Harm done to a copy of a store: links, FIFOs, wrong kinds, odd sizes, far names, foreign bytes. A seed does the same again."""
+"""Harm to a copy of a store: links, FIFOs, wrong kinds, odd sizes, far names, foreign bytes. A seed repeats it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def spoil(root: Path, outside: Path, rng: random.Random) -> list[str]:
 
 
 def _place(root: Path, rng: random.Random) -> Path:
-    """Any path in the store, or one that the store would have."""
+    """Return a random path in the store, or one that a store would have."""
     if rng.random() < 0.3:
         return root / rng.choice(LEFTOVERS)
     return rng.choice(sorted(path for path in root.rglob("*")))
@@ -53,7 +53,7 @@ def _clear(path: Path) -> Path:
 
 
 def _link(root: Path, outside: Path, rng: random.Random) -> str:
-    """Links to files and folders outside, to nothing, to itself and to a folder above."""
+    """Make links to files and folders outside, to nothing, to itself and to a folder above."""
     path = _place(root, rng)
     kin = outside / "store" / path.relative_to(root)
     targets = [
@@ -73,7 +73,7 @@ def _link(root: Path, outside: Path, rng: random.Random) -> str:
 
 
 def _kind(root: Path, outside: Path, rng: random.Random) -> str:
-    """A FIFO, a socket, a folder where a file was, a file where a folder was."""
+    """Make a FIFO, a socket, a folder in place of a file, a file in place of a folder."""
     del outside
     path = _place(root, rng)
     folder = path.is_dir()
@@ -96,7 +96,7 @@ def _kind(root: Path, outside: Path, rng: random.Random) -> str:
 
 
 def _size(root: Path, outside: Path, rng: random.Random) -> str:
-    """Empty, odd and huge files; what is added is a hole."""
+    """Make empty, odd and huge files; added bytes are a hole."""
     del outside
     path = rng.choice(_files(root))
     size = rng.choice((0, 1, 19, 4096, path.stat().st_size - 1, path.stat().st_size * 2, HUGE))
@@ -105,7 +105,7 @@ def _size(root: Path, outside: Path, rng: random.Random) -> str:
 
 
 def _name(root: Path, outside: Path, rng: random.Random) -> str:
-    """Names at the ends of 64 bits, and names that a terminal or a shell would obey."""
+    """Make names at the ends of 64 bits, and names that a terminal or a shell would obey."""
     del outside
     path = rng.choice(sorted(root.rglob("*")))
     other = path.with_name(rng.choice(ODD_NAMES if path.is_dir() else (*FAR_NAMES, *ODD_NAMES)))
@@ -117,7 +117,7 @@ def _name(root: Path, outside: Path, rng: random.Random) -> str:
 
 
 def _content(root: Path, outside: Path, rng: random.Random) -> str:
-    """Noise, zeros, and a part of one file in another."""
+    """Write noise, zeros, or a part of one file into another."""
     del outside
     files = _files(root)
     path, other = rng.choice(files), rng.choice(files)

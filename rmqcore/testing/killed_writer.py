@@ -1,7 +1,7 @@
-"""A program to be killed: it puts, reads, closes and opens, and says on standard output which messages it was told are stored.
+"""A program to be killed: it puts, reads, closes and opens, and prints the messages that the store has acknowledged.
 
-A line is written at once, and it is whole or not there: ``{"acked": [...]}`` after an answer, ``{"broken": "..."}`` when a reader
-got what nobody put, ``{}`` when the store is open.
+Each line is one write, and complete or missing: ``{"acked": [...]}`` after an acknowledgement, ``{"broken": "..."}``
+when a reader got a message that was never put, ``{}`` when the store is open.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rmqcore.engine.store.store import MessageStore
 from rmqcore.testing.crash_check import Acked, body_of, make_message, number_of, put
 from rmqcore.testing.verdict import PromiseBrokenError, hold
 
-RECENT = 200  # messages that the readers look for
+RECENT = 200  # messages that the readers ask for
 
 
 def say(**what: Any) -> None:
@@ -107,7 +107,7 @@ class Life:
 
 
 def put_many(store: MessageStore, numbers: range) -> list[Acked]:
-    """Put messages in one call, all of which have to be stored."""
+    """Put messages in one call; all must be stored."""
     messages = [make_message(number) for number in numbers]
     result = store.put_many(messages)
     result.raise_for_status()
@@ -120,7 +120,7 @@ def put_many(store: MessageStore, numbers: range) -> list[Acked]:
 
 
 def look(store: MessageStore, one: Acked, rng: random.Random) -> None:
-    """Ask the store for an acknowledged message in one of the ways; dispatch may not have come to it yet."""
+    """Read an acknowledged message in one of the ways; it may not be dispatched yet."""
     way = rng.randrange(3)
     if way == 0:
         view = store.lookup(one.phy_offset)
@@ -137,7 +137,7 @@ def look(store: MessageStore, one: Acked, rng: random.Random) -> None:
 
 
 def write(root: str, config: dict[str, Any], first: int, seed: int, readers: int = 2) -> None:
-    """Open, put and read, close, and again, until the process is killed."""
+    """Open the store, put and read, and close it, again and again until the process is killed."""
     rng = random.Random(seed)
     while True:
         quota = rng.choice((1, 10, 200, 1000))

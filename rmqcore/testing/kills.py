@@ -1,6 +1,6 @@
 """kill -9 of a writer at any moment: every message acknowledged to it exists afterwards.
 
-The page cache outlives the process, so this tries the logic of recovery, not what a disk keeps: power_cuts and real_cuts do that.
+The page cache outlives the process, so this tests the logic of recovery; power_cuts and real_cuts test the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HANG_S = 120  # seconds without an answer after which a child must print its sta
 
 
 def store_settings(rng: random.Random) -> dict[str, Any]:
-    """Choose a store: files of sizes at which everything rolls often."""
+    """Choose the settings of a store: small files, so that all kinds of files roll often."""
     return {
         **TINY,
         "mapped_file_size_commit_log": rng.choice((4, 16, 64)) * 1024,
@@ -55,7 +55,7 @@ class Killed:
     root : Path
     rng : random.Random
     config : dict, optional
-        Fixed settings; None: chosen at random.
+        Fixed settings; None: random ones.
 
     Attributes
     ----------

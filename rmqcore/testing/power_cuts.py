@@ -1,7 +1,7 @@
-"""In a child under the shim: a writer is recorded, its disk is cut at many moments, and what may be found then is opened.
+"""Runs in a child under the shim: records a writer, cuts its disk at many moments, and opens the resulting images.
 
-A cut during the recovery of such an image is one more cut. A recording has a seed, an image the place of its cut and a number:
-the three make the same image again, as far as threads let them.
+A cut during the recovery of an image counts as a further cut. A recording has a seed, an image the place of its cut and
+a number: the three reproduce the image, as far as threads allow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def note(shim: Shim, acked: Iterable[Acked]) -> None:
 
 
 def write_threads(shim: Shim, root: Path, seed: int) -> None:
-    """Three threads put under SYNC_FLUSH with all services running; each PUT_OK is noted when it is there."""
+    """Put from three threads under SYNC_FLUSH with all services; note each PUT_OK when it is returned."""
     store = rmqcore.open(root, flush_interval_consume_queue=3, **SYNC)
 
     def work(first: int) -> None:
@@ -55,7 +55,7 @@ def write_threads(shim: Shim, root: Path, seed: int) -> None:
 
 
 def write_behind(shim: Shim, root: Path, seed: int) -> None:
-    """ASYNC_FLUSH with all services: what lies below `flushed_phy_offset` is noted."""
+    """Put under ASYNC_FLUSH with all services; note the messages below `flushed_phy_offset`."""
     rng = random.Random(seed)
     number, waiting = 0, list[Acked]()
     for _ in range(2):
@@ -71,7 +71,7 @@ def write_behind(shim: Shim, root: Path, seed: int) -> None:
                 assert one is not None
                 waiting.append(one)
                 number += 1
-                flushed = store.flushed_phy_offset  # before the note: it can only grow
+                flushed = store.flushed_phy_offset  # read before the note, because it can only grow
                 done = [one for one in waiting[:-1] if waiting[-1].phy_offset <= flushed]
                 if done:
                     note(shim, done)
@@ -81,7 +81,7 @@ def write_behind(shim: Shim, root: Path, seed: int) -> None:
 
 
 def write_steps(shim: Shim, root: Path, seed: int) -> None:
-    """ASYNC_FLUSH, one step after the other in any order; what was put before a flush is noted when the flush is done."""
+    """Put under ASYNC_FLUSH, with steps in random order; after a flush, note the messages that were put before it."""
     rng = random.Random(seed)
     store = rmqcore.open(root, services=False, **TINY)
     waiting: list[Acked] = []
@@ -120,7 +120,7 @@ def _end(store: MessageStore) -> None:
 
 
 def write_wide(shim: Shim, root: Path, seed: int) -> None:
-    """Put into 400 queues, so that one syncfs syncs them all."""
+    """Put into 400 queues, so that one syncfs syncs all of them."""
     rng = random.Random(seed)
     store = rmqcore.open(root, services=False, **TINY)
     for round_ in range(3):
@@ -151,7 +151,7 @@ WRITERS = {
 
 
 def cut(folder: str, writer: str, seed: int, most: int) -> None:
-    """Record a writer, then check `most` images of its disk; tell how many cuts that were."""
+    """Record a writer, then check `most` images of its disk; print the number of cuts."""
     base, shim = Path(folder), Shim()
     how = WRITERS[writer]
     root = base / "store"
@@ -176,7 +176,7 @@ class Cuts:
     ----------
     shim : Shim
     base : Path
-        An image is made here, and a record of its recovery.
+        Directory for the images, and for the records of their recoveries.
     config : dict
         Settings to open an image with.
     seed : str
@@ -190,7 +190,7 @@ class Cuts:
         self.done = 0
 
     def of_run(self, inode: int, events: list[Event], most: int) -> None:
-        """Check `most` images at moments all over the record: half of them where a sync has just ended."""
+        """Check `most` images at moments of the whole record, half of them right after a sync."""
         rng = random.Random(self._seed)
         ends = [at for at, event in enumerate(events) if event.kind == "E"]
         hold(len(ends) > 20, "the record holds no more syncs than", len(ends))
@@ -225,12 +225,12 @@ class Cuts:
             image = self._cut_in_recovery(image, luck)
         self.done += 1
         if any((image / "commitlog").glob("*")):
-            fsck(image)  # a look at it before anything is mended ends with a report
+            fsck(image)  # before any repair, fsck must end with a report
         check_directory(image, acked, self._config)
         shutil.rmtree(image)
 
     def _cut_in_recovery(self, image: Path, luck: Luck) -> Path:
-        """Open an image, cut that somewhere, and give what may be found then."""
+        """Open an image, cut the power at a moment of that, and return an image of the result."""
         disk, record = Disk.of(image), self._base / "recovery-record"
         self._shim.watch(image)
         with self._shim.recording(record):

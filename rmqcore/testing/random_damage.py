@@ -1,4 +1,4 @@
-"""Random damage to a store's files: bits, zeros, noise, files that are gone or short. A seed makes the same damage again."""
+"""Random damage to a store's files: bits, zeros, noise, missing or short files. Equal seeds make the same damage."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ KINDS = {"flip": 4, "zeros": 3, "noise": 3, "gone": 3, "cut": 2, "folder": 1}
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a file, or of a folder that goes with all that is in it.
+    """One change of a file, or the removal of a folder with all its contents.
 
     Attributes
     ----------
     kind : str
         One of `KINDS`.
     path : str
-        Relative to the store.
+        Path relative to the store.
     pos, length : int
-        Of the bytes that change, in the file; where it ends, if it is cut.
+        Position in the file and number of the changed bytes; the new end of a file that is cut.
     seed : int
-        Of the noise, or the bit.
+        Seed of the noise, or the bit.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class Change:
     seed: int = 0
 
     def apply(self, root: Path) -> None:
-        """Make it."""
+        """Make the change."""
         path = root / self.path
         if self.kind == "folder":
             shutil.rmtree(path)
@@ -105,5 +105,5 @@ def _choose(root: Path, rng: random.Random, parts: Sequence[str]) -> Change | No
 
 
 def _used(data: bytes) -> int:
-    """Where the bytes end that are not zero."""
+    """Return the end of the bytes that are not zero."""
     return len(data.rstrip(b"\0"))

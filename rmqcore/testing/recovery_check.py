@@ -40,7 +40,7 @@ class Outcome:
 
 
 def contents(root: Path, *parts: str) -> dict[str, bytes]:
-    """Every file of these folders by its path."""
+    """Return the bytes of every file in these folders, by path."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for part in parts or STORE_PARTS
@@ -52,17 +52,17 @@ def contents(root: Path, *parts: str) -> dict[str, bytes]:
 def check_recovery(
     root: Path, config: Mapping[str, Any], *, whole_log: bool, clean: bool
 ) -> Outcome:
-    """Open a damaged store, hold it against what was promised, and open it again.
+    """Open a damaged store, check the promises of a recovery, and open it again.
 
     Parameters
     ----------
     root : Path
     config : mapping
     whole_log : bool
-        Nothing was done to the log: then every queue and index entry can be known.
+        The log is undamaged, so that every queue and index entry can be derived from it.
     clean : bool
-        The store was closed before it was damaged, or the file that says that it was not is gone: nobody then looks for silent
-        damage in old files.
+        The store was closed before the damage, or its abort file is missing: then an open does not search old files for
+        silent damage.
     """
     before = contents(root)
     try:
@@ -81,7 +81,7 @@ def check_recovery(
 
 
 def errors_of(root: Path) -> list[str]:
-    """List what fsck calls an error."""
+    """Return the errors that fsck reports."""
     return [str(finding) for finding in fsck(root).findings if finding.severity == ERROR]
 
 
@@ -94,7 +94,7 @@ def _open(root: Path, config: Mapping[str, Any]) -> Outcome:
 
 
 def check_again(root: Path, config: Mapping[str, Any]) -> None:
-    """Open a recovered store once more: nothing is cut, given to queues again, or written."""
+    """Open a recovered store again, which must neither cut, nor dispatch again, nor write."""
     before = contents(root)
     second = _open(root, config)
     hold(second.cut_bytes == 0, "the second open cuts", second.cut_bytes, "bytes")
@@ -104,7 +104,7 @@ def check_again(root: Path, config: Mapping[str, Any]) -> None:
 
 
 def entries(root: Path) -> Iterator[tuple[str, int, int, int, int]]:
-    """Topic, queue, queue offset, phy_offset and size of every entry that is not empty."""
+    """Yield topic, queue, queue offset, phy_offset and size of every entry that is not empty."""
     for topic, queue_id, directory in queue_directories(StorePaths(root)):
         for path in sorted(Path(directory).glob("[0-9]*")):
             data = path.read_bytes()
@@ -116,7 +116,7 @@ def entries(root: Path) -> Iterator[tuple[str, int, int, int, int]]:
 
 
 def misplaced(root: Path) -> list[tuple[str, int, int, int]]:
-    """List the entries that lead to a record of their own queue which bears another queue offset."""
+    """Return the entries that point at a record of their own queue with another queue offset."""
     records = {view.phy_offset: view for view in rmqcore.read(root).messages()}
     return [
         (topic, queue_id, at, phy_offset)
@@ -135,7 +135,7 @@ def _elsewhere(
 
 
 def _pairs(before: Mapping[str, bytes]) -> set[tuple[str, int, int, int]]:
-    """Entries that were there before the recovery: those it did not put."""
+    """Return the entries from before the recovery, which the recovery did not put."""
     found = set()
     for name, data in before.items():
         if not name.startswith("consumequeue/"):

@@ -1,7 +1,8 @@
-"""A broker and name server for tests of applications: ``rmqcore serve`` in a process that may be killed and started again.
+"""A broker and name server for tests of applications: ``rmqcore serve`` in a process that tests can kill and restart.
 
-The pytest fixtures ``rocketmq_broker`` and ``rocketmq_broker_session`` give one to a test; other test runners and scripts use
-`rmqcore.testing.ServedBroker` as a context manager. The process ends with the one that started it, however that ends.
+The pytest fixtures ``rocketmq_broker`` and ``rocketmq_broker_session`` pass one to a test; other test runners and
+scripts use `rmqcore.testing.ServedBroker` as a context manager. The process ends with its parent process, however that
+ends.
 """
 
 from __future__ import annotations
@@ -51,16 +52,17 @@ SMALL: Mapping[str, object] = {
 
 
 class ServedBroker:
-    """A broker with its name server, from `start` on; as a context manager it is started, and closed at the end.
+    """A broker with its name server; `start` starts them, and as a context manager they are started and closed.
 
-    Its process ends when this one does, also by a signal. It loads no module of the application, and listens on 127.0.0.1.
+    The broker's process ends when this process ends, also by a signal. It loads no module of the application, and
+    listens on 127.0.0.1.
 
     Parameters
     ----------
     folder : Path, optional
-        A directory for its store, configuration and log; without one a temporary directory, which `close` deletes.
+        A directory for store, configuration and log; by default a temporary directory, which `close` deletes.
     settings : mapping, optional
-        Keys of a ``broker.conf``, beside and instead of `SMALL`.
+        Keys of a ``broker.conf``, which extend and override `SMALL`.
 
     Attributes
     ----------
@@ -107,12 +109,12 @@ class ServedBroker:
     # ---- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it, and wait until clients can be served.
+        """Start the broker, and wait until it can serve clients.
 
         Raises
         ------
         RuntimeError
-            It has not started, and the message has the end of its log; or it runs already.
+            The broker did not start (the message has the end of its log), or is already running.
         """
         if self._process is not None:
             if self._process.poll() is None:
@@ -126,7 +128,7 @@ class ServedBroker:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE,  # its end tells the broker that this process is gone
+                stdin=subprocess.PIPE,  # the broker ends when this pipe closes
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment,
@@ -136,12 +138,12 @@ class ServedBroker:
         self.address, self.namesrv = ready["broker"], ready["namesrv"]
 
     def stop(self) -> None:
-        """End it as an operator does, with SIGTERM: what it has taken is on disk then. One that does not run is left alone.
+        """End the broker with SIGTERM: all accepted messages are on disk then. Without a running broker do nothing.
 
         Raises
         ------
         RuntimeError
-            It has ended with an error, or not at all; the message has the end of its log.
+            The broker ended with an error, or did not end; the message has the end of its log.
         """
         process = self._process
         if process is None:
@@ -157,7 +159,7 @@ class ServedBroker:
             raise RuntimeError(f"the broker ended with exit code {code}: {self.log()}")
 
     def close(self) -> None:
-        """Stop it, and delete its directory if that is a temporary one. A second call does nothing.
+        """Stop the broker, and delete its directory if it is temporary. A second call does nothing.
 
         Raises
         ------
@@ -170,7 +172,7 @@ class ServedBroker:
             self._delete_temporary()
 
     def kill(self) -> None:
-        """End it as a crash does (kill -9); what it has answered is in the store. One that does not run is left alone."""
+        """End the broker with SIGKILL: the store has all acknowledged messages. Without a running broker do nothing."""
         process = self._process
         if process is not None:
             process.kill()
@@ -178,7 +180,7 @@ class ServedBroker:
             self._ended(process)
 
     def restart(self) -> None:
-        """Start it again on the same store and ports; one that runs is stopped first.
+        """Start the broker again on the same store and ports, after stopping a running one.
 
         Raises
         ------
@@ -189,18 +191,18 @@ class ServedBroker:
         self.start()
 
     def log(self) -> str:
-        """Return the end of its log."""
+        """Return the end of the broker's log."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-4000:]
 
-    # ---- what a test asks -------------------------------------------------------------------------
+    # ---- requests of tests ------------------------------------------------------------------------
 
     def create_topic(self, name: str, queues: int = 4) -> None:
-        """Create a topic, or change how many queues it has; clients find it when this returns.
+        """Create a topic, or change its number of queues; clients find it when this returns.
 
         Raises
         ------
         RuntimeError
-            The broker refuses it; the message has its remark.
+            The broker refuses the request; the message has its remark.
         """
         code = RequestCode.UPDATE_AND_CREATE_TOPIC
         fields: dict[str, Value] = {
@@ -216,10 +218,10 @@ class ServedBroker:
         ask_once(self.address, RemotingCommand(code, ext_fields=encode_fields(code, fields)))
 
     def messages(self, topic: str) -> list[ReceivedMessage]:
-        """Read all messages of a topic out of the store, in the order in which they were stored; also while the broker is down.
+        """Read all messages of a topic from the store, in the order of the log; also while the broker is down.
 
-        They are as a consumer gets them: ``body`` is plain, whether a producer has compressed it or not, and ``msg_id`` is the
-        producer's. The record itself is in ``view``. Messages that were deleted with their topic are left out.
+        They are as a consumer gets them: ``body`` is decompressed if a producer has compressed it, and ``msg_id`` is
+        the producer's. The record itself is in ``view``. Messages that were deleted with their topic are left out.
         """
         begin = begin_phy_offset(StorePaths(self.store), topic)
         found = read(self.store).messages(topics=[topic])
@@ -234,7 +236,7 @@ class ServedBroker:
     # ---- inside -----------------------------------------------------------------------------------
 
     def _python(self) -> list[str]:
-        """Return the command of Python that runs this rmqcore, and packages of this process that are not installed."""
+        """Return the Python command that runs this rmqcore, with this process's packages that are not installed."""
         home = Path(rmqcore.__file__).absolute().parent.parent
         paths = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
         temporary = str(self._folder) if self._temporary else served_process.KEEP
@@ -267,7 +269,7 @@ class ServedBroker:
 
 
 def _delete_own(folder: Path, pid: int) -> None:
-    """Delete a directory, but not in a child that was forked from the process that made it."""
+    """Delete a directory, but not in a forked child of the process that created it."""
     if os.getpid() == pid:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -277,12 +279,12 @@ def _text(value: object) -> str:
 
 
 def ask_once(address: str, request: RemotingCommand) -> RemotingCommand:
-    """Send one request over a connection of its own, and give the answer.
+    """Send one request over a connection of its own, and return the answer.
 
     Raises
     ------
     RuntimeError
-        It is not that the request was done.
+        The answer is not a success.
     """
     host, _, port = address.rpartition(":")
     decoder = FrameDecoder()

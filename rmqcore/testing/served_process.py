@@ -1,6 +1,6 @@
-"""The process of `rmqcore.testing.ServedBroker`: ``rmqcore serve``, which ends when the process that started it is gone.
+"""The process of `rmqcore.testing.ServedBroker`: ``rmqcore serve``, which ends with its parent process.
 
-Run as a file, with Python's ``-P``: its own imports are Python's, whatever modules of the same names the application has.
+Run as a file, with Python's ``-P``: its imports are Python's, even if the application has modules of the same names.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ def main(folder: str, paths: list[str], temporary: str, arguments: list[str]) ->
     folder : str
         The folder that has the package rmqcore.
     paths : list of str
-        Folders whose packages rmqcore may need. They come last: no module in them replaces one of Python's or an installed one.
+        Folders whose packages rmqcore may need. They come last, so that no module in them replaces one of Python's or
+        an installed one.
     temporary : str
-        A folder to delete when the parent is gone; `KEEP` for none.
+        A folder to delete when the parent is gone; `KEEP` to delete none.
     arguments : list of str
-        Of ``rmqcore``.
+        The arguments of ``rmqcore``.
     """
     orphaned = threading.Event()
     watcher = threading.Thread(target=_watch, args=(os.getppid(), orphaned), daemon=True)
@@ -54,7 +55,7 @@ def main(folder: str, paths: list[str], temporary: str, arguments: list[str]) ->
 
 
 def _watch(parent: int, orphaned: threading.Event) -> None:
-    """Wait for the end of stdin, a pipe that the parent holds; a child of the parent may hold it too, so look for the parent."""
+    """Wait for the end of stdin, a pipe of the parent. A child of the parent may hold it too, so check the parent."""
     while os.getppid() == parent:
         if select.select([0], [], [], LOOK_SECONDS)[0] and not os.read(0, 1):
             break

@@ -1,7 +1,7 @@
-"""Directories that mean harm, and everything that a user may do with a store done to each.
+"""Malicious directories, on each of which every action of a user is tried.
 
-What is outside of the directory must be the same afterwards, byte by byte. Nothing hangs, and what is refused is refused with an
-error that says where.
+Files outside the directory must be unchanged afterwards, byte by byte. No action hangs, and a refused action raises an
+error that names the place.
 """
 
 from __future__ import annotations
@@ -105,14 +105,14 @@ ACTIONS: dict[str, Callable[[Path, Path], object]] = {
 
 
 def _act(root: Path, out: Path, log: Path) -> Iterator[str]:
-    """Do everything, each under an alarm; say before each what it is."""
+    """Run all actions, each under an alarm; yield the name of each before it runs."""
     for name, action in ACTIONS.items():
         yield name
         signal.alarm(LONGEST_S)
         try:
             action(root, out / name.replace(" ", "-"))
         except REFUSALS as error:
-            if isinstance(error, UnicodeError):  # a name or a text that somebody did not expect
+            if isinstance(error, UnicodeError):  # a name or text that the code does not expect
                 raise
             with log.open("a") as file:
                 file.write(f"{name}: {type(error).__name__}: {error!r}\n")
@@ -120,36 +120,37 @@ def _act(root: Path, out: Path, log: Path) -> Iterator[str]:
 
 
 def _resident_kib(field: str) -> int:
-    """What of this process is in memory, in KiB: now (VmRSS), or the most that ever was (VmHWM)."""
+    """Return the resident memory of this process in KiB: now (VmRSS), or its maximum (VmHWM)."""
     status = Path("/proc/self/status").read_text()
     return int(status.split(f"{field}:")[1].split()[0])
 
 
 def _child(root: Path, out: Path, log: Path) -> None:
-    """End the process with what came of it: EXIT_BROKEN where an error is none of the documented kinds."""
+    """Run all actions and end the process, with EXIT_BROKEN after an error that is not documented."""
     code = 0
     try:
-        # What a fork begins with is not what the store takes: in a process that ran other tests before it is 700 MB. Nor may the
-        # garbage among it be collected here, and hide what is taken.
+        # Memory inherited by the fork is not the store's: 700 MB in a process that has run other tests. Nor may a
+        # collection of inherited garbage hide the memory that the store uses.
         gc.freeze()
         inherited = _resident_kib("VmRSS")
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         for name in _act(root, out, log):
             log.with_suffix(".now").write_text(name)
         log.with_suffix(".used").write_text(str(_resident_kib("VmHWM") - inherited))
-    except BaseException:  # noqa: BLE001 - the parent tells it
+    except BaseException:  # noqa: BLE001 - the parent reports it
         log.write_text(traceback.format_exc())
         code = EXIT_BROKEN
     os._exit(code)
 
 
 def try_store(root: Path, outside: Path, scratch: Path) -> int:
-    """Do everything to one store, in a process of its own; answer how many actions refused it.
+    """Run all actions on one store, in a process of its own; return how many of them refused the store.
 
     Raises
     ------
     PromiseBrokenError
-        Something outside changed, or was made; something hung, crashed, took too much memory or raised what is not documented.
+        A file outside was changed or created; or an action hung, crashed, used too much memory or raised an
+        undocumented error.
     """
     out, log = scratch / "out", scratch / "log"
     out.mkdir()
@@ -177,7 +178,7 @@ def try_store(root: Path, outside: Path, scratch: Path) -> int:
 
 
 def fingerprint(folder: Path) -> dict[str, tuple[object, ...]]:
-    """What every path below a folder is: kind and mode, size, when it changed, and a hash of its bytes."""
+    """Return kind and mode, size, time of change and a hash of the bytes of every path below a folder."""
     found: dict[str, tuple[object, ...]] = {}
     for path in [folder, *sorted(folder.rglob("*"))]:
         status = path.lstat()
@@ -189,12 +190,12 @@ def fingerprint(folder: Path) -> dict[str, tuple[object, ...]]:
 
 
 def stranger_rounds(base: Path, seed: int, rounds: int) -> Counter[str]:
-    """Spoil so many copies of one store, and try everything on each; count what came of it.
+    """Spoil `rounds` copies of one store, and run all actions on each; return the counts of outcomes.
 
     Raises
     ------
     PromiseBrokenError
-        As `try_store`. The message names the harm, and what shows it stays.
+        As for `try_store`. The message names the damage, and the files are kept.
     """
     base.mkdir()
     rng = random.Random(seed)

@@ -1,9 +1,9 @@
-"""``python -m rmqcore.testing.torture DIR``: prove on this machine and this disk that a store keeps what it acknowledged.
+"""``python -m rmqcore.testing.torture DIR``: prove on this machine and disk that a store keeps acknowledged messages.
 
-Five parts take turns until the time is up: writers and readers that are killed, power cuts (from a record of everything that
-changes files), system calls that fail, random damage, and directories that mean harm. A sixth, real power cuts of file systems
-that are mounted for it, runs where root asks for it. Everything is made below DIR, which must be empty or not there, and removed
-again; after a failure what shows it stays. docs/reliability.md says what each part proves.
+Five parts take turns until the time is up: killed writers and readers, power cuts (from a record of all changes of
+files), failing system calls, random damage, and malicious directories. A sixth, real power cuts of file systems that
+are mounted for it, runs if root asks for it. All files are created below DIR, which must be empty or missing, and
+deleted again; after a failure the files that show it are kept. docs/reliability.md says what each part proves.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ CHILD_S = 1800.0
 
 
 def run_kills(folder: Path, rng: random.Random) -> Counter[str]:
-    """One store, whose writers are killed."""
+    """Kill the writers of one store."""
     kills, acked = kill_rounds(folder, rng, KILLS_A_ROUND)
     return Counter({"kills": kills, "acknowledged messages": acked})
 
 
 def run_cuts(folder: Path, rng: random.Random) -> Counter[str]:
-    """One recorded run, cut at many moments."""
+    """Cut one recorded run at many moments."""
     writer, seed = rng.choice(sorted(WRITERS)), rng.randrange(1 << 30)
     most = CUTS_A_ROUND // (6 if writer == "wide" else 1)
     told = _child(f"power_cuts.cut({str(folder)!r}, {writer!r}, {seed}, {most})")
@@ -56,7 +56,7 @@ def run_cuts(folder: Path, rng: random.Random) -> Counter[str]:
 
 
 def run_calls(folder: Path, rng: random.Random) -> Counter[str]:
-    """The life of a store, in which every so-manieth system call fails."""
+    """Run the life of a store, and fail system calls at regular distances."""
     how, mode = rng.choice(("life", "life", "look")), rng.choice(("ASYNC_FLUSH", "SYNC_FLUSH"))
     error, first = rng.choice(ERRORS), rng.randrange(1, CALLS_STRIDE)
     told = _child(
@@ -67,22 +67,22 @@ def run_calls(folder: Path, rng: random.Random) -> Counter[str]:
 
 
 def run_damage(folder: Path, rng: random.Random) -> Counter[str]:
-    """Copies of one store with random damage, each opened twice."""
+    """Open copies of one store with random damage, each twice."""
     return damage_rounds(folder / "damage", rng.randrange(1 << 30), STORES_A_ROUND)
 
 
 def run_real_cuts(folder: Path, rng: random.Random) -> Counter[str]:
-    """One writer on ext4 and one on XFS, whose disks are cut."""
+    """Cut the disks of one writer on ext4 and of one on XFS."""
     return real_cuts.cut_rounds(folder, rng, REAL_CUTS_A_ROUND)
 
 
 def run_small_disk(folder: Path, rng: random.Random) -> Counter[str]:
-    """A store on a disk that is always nearly full."""
+    """Run a store on a disk that is always nearly full."""
     return small_disk.lives(folder, rng, hours=SMALL_DISK_HOURS, how=rng.choice(small_disk.HOWS))
 
 
 def run_strangers(folder: Path, rng: random.Random) -> Counter[str]:
-    """Directories that mean harm, and everything done to each; what is outside stays as it is."""
+    """Run all actions on malicious directories; files outside must stay unchanged."""
     return stranger_rounds(folder / "strangers", rng.randrange(1 << 30), STORES_A_ROUND)
 
 
@@ -97,7 +97,7 @@ def _child(call: str) -> str:
 
 @dataclass
 class Part:
-    """A part of the run, and what came of it."""
+    """A part of the run, and its results."""
 
     name: str
     run: Callable[[Path, random.Random], Counter[str]]
@@ -110,7 +110,7 @@ class Part:
     skipped: str | None = None
 
     def round(self, base: Path, seed: int) -> None:
-        """Run it once; a promise that is broken ends this part."""
+        """Run one round; a broken promise ends this part."""
         began = time.monotonic()
         folder = base / f"{self.name}-{self.rounds}"
         folder.mkdir()
@@ -136,7 +136,7 @@ class Part:
 
 
 def all_parts() -> list[Part]:
-    """Make the parts of a run, in their order."""
+    """Return the parts of a run, in their order."""
     return [
         Part("kills", run_kills),
         Part("power-cuts", run_cuts, fault_shim.why_not),
@@ -157,20 +157,20 @@ def torture(
     rounds: int | None,
     tell: Callable[[str], object] = lambda _: None,
 ) -> bool:
-    """Run the parts in turns until the time is up or each has had its rounds; return True if everything held.
+    """Run the parts in turns until the time is up or each has had its rounds; return True if all promises held.
 
     Parameters
     ----------
     base : Path
         An empty folder.
     parts : sequence of Part
-        Those with a reason in `skipped` do not run.
+        Parts with a reason in `skipped` do not run.
     seed : int
-        Of all choices. What threads and kills do at which moment is no choice.
+        Seed of all random choices. The timing of threads and kills does not depend on it.
     minutes : float or None
-        After these no round begins.
+        Time after which no round begins.
     rounds : int or None
-        Of each part.
+        Rounds of each part.
     tell : callable
         Called with a line after each round.
     """
@@ -191,7 +191,7 @@ def torture(
 
 
 def table(parts: Sequence[Part]) -> str:
-    """Summarise a run."""
+    """Return the results of a run as a table."""
     lines = [f"{'part':12} {'rounds':>6} {'seconds':>8}  result"]
     for part in parts:
         counts = ", ".join(f"{count} {what}" for what, count in part.counts.items() if count)
@@ -203,7 +203,7 @@ def table(parts: Sequence[Part]) -> str:
 
 
 def arguments() -> argparse.ArgumentParser:
-    """Make the command line."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m rmqcore.testing.torture",
         description="Kills, power cuts, failing system calls and damage: proves that a store keeps what it acknowledged.",
@@ -226,7 +226,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def _prepare(folder: Path) -> bool:
-    """Make the folder; answer whether it was not there before."""
+    """Create the folder; return whether it was missing before."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -239,7 +239,7 @@ def _prepare(folder: Path) -> bool:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command; answer its exit code."""
+    """Run the command; return its exit code."""
     parser = arguments()
     try:
         options = parser.parse_args(args)

@@ -1,4 +1,4 @@
-"""What a proof says when something does not hold."""
+"""The error of a proof in which a promise does not hold."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import NoReturn
 
 
 class PromiseBrokenError(Exception):
-    """A store did what docs/durability.md says that it never does. This is a bug of rmqcore, or of the disk below it."""
+    """A store broke a promise of docs/durability.md: a bug of rmqcore, or of the disk below it."""
 
 
 def broken(*parts: object) -> NoReturn:
-    """Raise an error that says what did not hold."""
+    """Raise an error with a description of the broken promise."""
     raise PromiseBrokenError(" ".join(str(part) for part in parts))
 
 
 def hold(condition: object, *parts: object) -> None:
-    """Raise an error that says what did not hold, unless it did."""
+    """Raise an error with a description, unless the condition holds."""
     if not condition:
         broken(*parts)

@@ -1,4 +1,4 @@
-"""Which queues a consumer reads that lets brokers share them out: 400 QUERY_ASSIGNMENT, 401 SET_MESSAGE_REQUEST_MODE.
+"""Assignment of queues to consumers by a broker: 400 QUERY_ASSIGNMENT, 401 SET_MESSAGE_REQUEST_MODE.
 
 Source: RocketMQ 5.5.0 QueryAssignmentProcessor.
 """
@@ -39,12 +39,12 @@ class _Wanted:
 
 
 def _query_assignment(call: Call) -> None:
-    """Share out the queues of a topic, those of other brokers too, among the members of a group.
+    """Distribute the queues of a topic, including those of other brokers, among the members of a group.
 
     Notes
     -----
-    As in Java the answer has no list at all, and the client keeps the queues that it has, if no broker has the topic, the
-    group has no member, or the strategy is unknown. A client that is not a member gets an empty list.
+    If no broker has the topic, the group has no member, or the strategy is unknown, the answer has no list, as in Java,
+    and the client keeps its queues. A client that is not a member gets an empty list.
     """
     found = parse_body(call.code.name, call.request.body)
     wanted = _Wanted(

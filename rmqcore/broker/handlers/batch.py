@@ -1,4 +1,4 @@
-"""Sends of many messages in one: what SEND_BATCH_MESSAGE is for, though the field ``batch`` makes it one, not the code.
+"""Sends of a batch of messages. The field ``batch`` marks them, not the code SEND_BATCH_MESSAGE.
 
 Source: RocketMQ 5.5.0 SendMessageProcessor#sendBatchMessage, MessageExtEncoder#encode(MessageExtBatch).
 """
@@ -30,7 +30,7 @@ _QUEUE_TYPE, _BATCH_QUEUE = "queue.type", "BatchCQ"
 
 
 def send_batch(call: Call) -> RemotingCommand | None:
-    """Store the messages of a batch, all or none, and answer where they lie."""
+    """Store the messages of a batch, all or none, and respond with their places."""
     if (refusal := refused_as_slave(call)) is not None:
         return refusal
     if not call.request.body:
@@ -69,19 +69,19 @@ def _store(call: Call, config: TopicConfig, properties: dict[str, str]) -> Remot
 
 
 def _messages(call: Call, config: TopicConfig, queue_id: int) -> list[Message]:
-    """Read the messages of a batch; what they share is in the request. The batch's own properties are not theirs.
+    """Read the messages of a batch, with the fields that they share from the request, but not the batch's properties.
 
     Raises
     ------
     RequestError
-        A length is negative, or goes past the end of the body.
+        A length is negative, or exceeds the body.
     """
     fields = call.fields
     sys_flag = sys_flag_in(config, fields.number("sysFlag"))
     born_timestamp_ms = fields.number("bornTimestamp")
     reconsume_times = fields.number("reconsumeTimes")
     try:
-        # Java does not look at the sizes that clients write.
+        # Java does not check the sizes that clients write.
         parts = decode_batch(call.request.body, check_size=False)
     except CorruptMessageError as error:
         field = f"body, {error.field} at {error.phy_offset}"

@@ -33,7 +33,7 @@ _TRUE, _FALSE = "true", "false"
 
 
 class _RetryTopics:
-    """The retry topics that a heartbeat needs: it is answered when all are made, as far as they can be."""
+    """The retry topics that a heartbeat needs: the response waits until all are created or refused."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -41,7 +41,7 @@ class _RetryTopics:
         self._response: RemotingCommand | None = None
 
     def make(self, consumer: ConsumerData, group: SubscriptionGroupConfig) -> None:
-        """Make the retry topic of a group, unless it is there."""
+        """Create the retry topic of a group if it is missing."""
         self._missing += 1
         self._call.broker.topics.create_for_send_back(
             retry_topic(group.group_name),
@@ -65,7 +65,7 @@ class _RetryTopics:
 
 
 def _heartbeat(call: Call) -> RemotingCommand | None:
-    """Note all groups at once: pulls that come behind find them."""
+    """Note all groups at once, so that later pulls find them."""
     return with_parsed_body(call, parse_heartbeat, _note_heartbeat)
 
 
@@ -82,7 +82,7 @@ def _note_heartbeat(call: Call, beat: Heartbeat) -> RemotingCommand | None:
         known = broker.consumers.group(group.group_name)
         if without_sub and (known is None or not known.subscriptions):
             is_sub_change = (
-                True  # there is nothing that could be as it was: the client is to send all
+                True  # no earlier subscriptions are known: the client has to send all of them
             )
         is_sub_change |= broker.consumers.note_fingerprint(group.group_name, beat.fingerprint)
         topics.make(consumer, group)

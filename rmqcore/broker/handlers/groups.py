@@ -1,4 +1,4 @@
-"""Requests about consumer groups: made, changed, deleted, listed.
+"""Requests that create, change, delete and list consumer groups.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor.
 """
@@ -68,7 +68,7 @@ def _wrong(group: SubscriptionGroupConfig) -> str | None:
 
 
 def _delete_group(call: Call) -> RemotingCommand | None:
-    """Forget a group, what was counted for it, and where the request wants that its offsets.
+    """Delete a group and its counters, and its offsets if the request asks for that.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#deleteSubscriptionGroup.
     """
@@ -76,7 +76,7 @@ def _delete_group(call: Call) -> RemotingCommand | None:
     call.broker.stats.group_deleted(name)
     if call.fields.flag("cleanOffset"):
         call.broker.offsets.remove(name)
-    # First the offsets: a crash between the two must not leave them to another group of that name.
+    # Offsets first: after a crash between the two, a new group of that name must not inherit them.
     delete = partial(call.broker.groups.delete, name, answer_when_done(call))
     call.broker.offsets.save_if_changed(delete)
     return None
@@ -108,7 +108,7 @@ def _get_group(call: Call) -> RemotingCommand:
 
 
 def _update_and_get_group_forbidden(call: Call) -> RemotingCommand:
-    """Return whether a group may read a topic, after the request has changed that if it wants to.
+    """Return whether a group may read a topic, after changing that if the request asks for it.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndGetGroupForbidden.
     """

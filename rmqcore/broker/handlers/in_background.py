@@ -25,7 +25,7 @@ Work = Callable[[], RemotingCommand]
 
 
 def answer_in_background(call: Call, work: Work) -> RemotingCommand | None:
-    """Build the response to an administrator in another thread; if too many wait, it asks to try again."""
+    """Build the response to an administrator in another thread; if too many wait, the response asks to try again."""
     try:
         _run(call.broker.worker, call, work)
     except WorkerBusyError as error:
@@ -44,7 +44,7 @@ def with_parsed_body(
         return go_on(call, parse(name, body))
 
     def work() -> _T | None:
-        # The clients of a crowd that left would keep the thread busy for seconds.
+        # Bodies of clients that have left in a crowd would keep the thread busy for seconds.
         return None if call.channel.closed else parse(name, body)
 
     def then(done: Future[_T | None]) -> None:
@@ -73,7 +73,7 @@ def answer_with_table(
     ----------
     call : Call
     make : callable
-        Gives the body of what was copied in the loop's thread: nobody changes it. Other threads may call it.
+        Returns the body, from a copy that was made in the loop's thread and does not change. Any thread may call it.
     entries : int
     ext_fields : dict, optional
     """
@@ -93,7 +93,7 @@ def answer_with_table(
 
 
 def answer_by_reader(call: Call, work: Work) -> None:
-    """Build the response to a client in another thread; a one-way request gets none, so nothing is done."""
+    """Build the response to a client in another thread; do nothing for a one-way request, which has no response."""
     if call.request.is_oneway:
         return
     _run(call.broker.readers, call, work)
@@ -114,13 +114,13 @@ def _run(worker: Worker, call: Call, work: Work) -> None:
 def when_warm(
     call: Call, phy_offset: int, go_on: Callable[[], RemotingCommand | None]
 ) -> RemotingCommand | None:
-    """Go on with a record that memory holds: now, or when it is read in."""
+    """Call `go_on` when memory holds the record at an offset: at once, or after a thread has read it in."""
     store = call.broker.store
     if store.is_warm_at(phy_offset):
         return go_on()
     if call.request.is_oneway and call.broker.readers.waiting >= MOST_ONEWAY_WAITING:
         return None  # no limit of unanswered requests counts it
-    # What went wrong there is met again by who reads the record.
+    # An error of the read is raised again by the step that reads the record.
     call.broker.readers.run(
         partial(store.read_in_at, phy_offset), lambda _: answer_later(call, go_on)
     )

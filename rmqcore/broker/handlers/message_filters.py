@@ -1,4 +1,4 @@
-"""Filters the messages of a pull by its subscription.
+"""Filters that choose the messages of a pull by its subscription.
 
 Source: RocketMQ 5.5.0 ExpressionMessageFilter, DefaultMessageStore#getMessage.
 """
@@ -56,9 +56,9 @@ class PullFilter(Protocol):
         *,
         is_read_in: bool,
     ) -> PulledRecords | None:
-        """Return messages of a queue from an offset on; None if a read would wait for the disk.
+        """Return messages of a queue from an offset on; None if reading the first one would wait for the disk.
 
-        None: it has to be for the first one. `is_read_in` says that it was, by `read_in`.
+        With `is_read_in`, `read_in` has loaded the first one already, and the result is never None.
         """
         ...
 
@@ -74,7 +74,7 @@ class PullFilter(Protocol):
 
 
 class TagPullFilter:
-    """By the tags of ``"TagA || TagB"``, as their hashes lie in the queue.
+    """A filter by tags, ``"TagA || TagB"``, whose hashes the queue's entries hold.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class TagPullFilter:
     Raises
     ------
     ValueError
-        There is no tag in `tags`.
+        `tags` contains no tag.
     """
 
     def __init__(self, tags: str | None) -> None:
@@ -136,7 +136,7 @@ class TagPullFilter:
 
 
 class SqlPullFilter:
-    """By an SQL92 expression over the messages' properties.
+    """A filter by an SQL92 expression over the messages' properties.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def _respond(call: Call, queue_offset: int) -> RemotingCommand:
 
 
 def _query_consumer_offset(call: Call) -> RemotingCommand | None:
-    """Return a committed offset. A new group starts at the first message of a young queue, whatever it asks for."""
+    """Return a committed offset. A new group always starts at the first message of a young queue."""
     topic, queue_id = _queue(call)
     committed = call.broker.offsets.query(call.fields.text("consumerGroup"), topic, queue_id)
     if committed >= 0:
@@ -47,9 +47,9 @@ def _first_offset(call: Call, first: int) -> RemotingCommand:
 
 
 def _has_first_message(call: Call, first: int) -> bool:
-    """Return True if the message is there with which a queue began, at offset 0 unless its topic was deleted before.
+    """Return True if the queue still has its first message, at offset 0 unless its topic was deleted before.
 
-    Java asks whether it is in memory, too. From Java 14 on it cannot know, and takes that for a yes.
+    Java also checks that the message is in memory. From Java 14 on it cannot find out, and assumes that it is.
 
     Source: RocketMQ 5.5.0 DefaultMessageStore#checkInMemByConsumeOffset, DefaultMappedFile#isLoaded.
     """
@@ -99,7 +99,7 @@ def _min_offset(call: Call) -> RemotingCommand:
 
 
 def _earliest_store_time(call: Call) -> None:
-    """Return when the first message of a queue was stored; -1 if the queue is empty."""
+    """Return the store time of a queue's first message; -1 if the queue is empty."""
     store = call.broker.store
 
     def work() -> RemotingCommand:

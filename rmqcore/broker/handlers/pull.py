@@ -62,7 +62,7 @@ def _answer(call: Call, *, is_first: bool, is_read_in: bool = False) -> Remoting
         return refused.response(call)
     if (
         is_first and not is_read_in
-    ):  # before the disk is waited for: a later commit may come meanwhile
+    ):  # before the wait for the disk: a later commit may come during it
         commit_offset(broker, pull, order, peer)
     found = look_up(broker, pull, order, is_read_in=is_read_in)
     if found is None and call.request.is_oneway:
@@ -111,7 +111,7 @@ def look_up(
 
 
 def _read_in(call: Call, pull: Pull, order: PullOrder, *, is_first: bool) -> None:
-    """Respond when the messages are in memory; an error of the read is met again by the response."""
+    """Respond when the messages are in memory; building the response raises an error of the read again."""
     call.broker.readers.run(
         partial(
             order.pull_filter.read_in,
@@ -127,18 +127,18 @@ def _read_in(call: Call, pull: Pull, order: PullOrder, *, is_first: bool) -> Non
 
 
 def commit_offset(broker: Broker, pull: Pull, order: PullOrder, peer: str) -> None:
-    """Commit the offset that a pull brings, if it does."""
+    """Commit the offset of a pull, if the pull has one to commit."""
     if pull.sys_flag & COMMIT_OFFSET and pull.commit_offset >= 0:
         group, topic = order.group.group_name, order.topic.name
         try:
             broker.offsets.commit(group, topic, pull.queue_id, pull.commit_offset, peer)
         except OffsetsFullError as error:
-            # A pull is answered whatever becomes of the commit that it brings, as in Java.
+            # As in Java, a pull is answered even if its commit fails.
             _LOG.warning("%s: a commit of group %s is refused: %s", peer, shown_value(group), error)
 
 
 def note_pull(broker: Broker, pull: Pull, order: PullOrder, found: PulledRecords) -> None:
-    """Note how far a group is given messages, and count them."""
+    """Note the offset up to which a group received messages, and count them."""
     group, topic = order.group.group_name, order.topic.name
     broker.offsets.note_pull(group, topic, pull.queue_id, found.next_begin_offset)
     broker.stats.broker_get(found.messages)
@@ -200,7 +200,7 @@ def found_fields(
 def _offset_moved(
     call: Call, pull: Pull, order: PullOrder, found: PulledRecords, broker_id: int
 ) -> tuple[ResponseCode, int]:
-    """Let the master alone move a client's offset: a slave may only be late."""
+    """Return the response that moves a client's offset; a slave, which may only be late, moves none."""
     config = call.broker.store.config
     is_right = config.corrects_offsets
     _LOG.warning(
@@ -220,7 +220,7 @@ def _offset_moved(
 
 
 def _hold(call: Call, pull: Pull, order: PullOrder, found: PulledRecords) -> None:
-    """Hold the pull until a message comes that passes the filter, or the time is over."""
+    """Hold the pull until a message that passes the filter arrives, or the time is over."""
     broker = call.broker
     call.drop_frame()
     timeout_ms = pull.suspend_timeout_ms
@@ -240,7 +240,7 @@ def _hold(call: Call, pull: Pull, order: PullOrder, found: PulledRecords) -> Non
 
 
 def _refuse(call: Call) -> None:
-    """Refuse a pull for which there is no room; its client waits a while before it asks again."""
+    """Refuse a pull because the memory for held pulls is full; its client waits a while before it asks again."""
     if not call.channel.closed:
         remark = "[OVERLOAD]the broker holds too many pulls (maxHeldPullBytes), try again later"
         call.answer(call.respond(ResponseCode.SYSTEM_BUSY, remark))

@@ -43,7 +43,7 @@ class PullOrder:
 
 
 class PullRefused(Exception):  # noqa: N818 an answer, not an error
-    """A pull that may not be.
+    """A pull was refused.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class PullRefused(Exception):  # noqa: N818 an answer, not an error
 
 
 def check_pull(broker: Broker, pull: Pull, peer: str) -> PullOrder:
-    """Look at all that a pull needs.
+    """Check topic, group, subscription and filter of a pull.
 
     Raises
     ------

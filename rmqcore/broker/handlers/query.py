@@ -57,7 +57,7 @@ def _found_by_key(call: Call, *, is_unique: bool) -> RemotingCommand:
 
 
 def _newest(records: list[bytes]) -> bytes:
-    """Join as many of the last records as an answer holds."""
+    """Join the last records that fit in an answer."""
     room, first = MOST_BODY_BYTES, len(records)
     while first and len(records[first - 1]) <= room:
         first -= 1

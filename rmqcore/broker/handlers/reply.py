@@ -80,7 +80,7 @@ def _request(call: Call, properties: dict[str, str]) -> RemotingCommand:
 
 
 def _store(call: Call, queue_id: int, properties: dict[str, str], why: str | None) -> None:
-    """Store a reply in the topic of replies, where people may look for it; `why` it did not arrive is the answer."""
+    """Store a reply in the topic of replies for operators; respond with `why`, the reason that it did not arrive."""
     fields = call.fields
     message = Message(
         fields.text("topic"),

@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK: a consumer could not consume a message, and gets it again later.
+"""CONSUMER_SEND_MSG_BACK: a consumer returns a message that it could not consume, to get it again later.
 
 Source: RocketMQ 5.5.0 AbstractSendMessageProcessor#consumerSendMsgBack.
 """
@@ -37,7 +37,7 @@ _LEAST_LEVEL = 3
 
 
 def send_message_back(call: Call) -> RemotingCommand | None:
-    """Store a message once more, for the group that could not consume it: with a delay, or among the dead letters."""
+    """Store a message again for the group that could not consume it: with a delay, or among the dead letters."""
     if (refusal := refused_as_slave(call)) is not None:
         return refusal
     broker, group = call.broker, call.fields.text("group")
@@ -68,7 +68,7 @@ def _with_topic(
     sys_flag: int,
     go_on: Callable[[TopicConfig], RemotingCommand | None],
 ) -> None:
-    """Make a topic of retries or dead letters where it is not there, and go on."""
+    """Create a topic of retries or dead letters if it is missing, then continue."""
 
     def step(config: TopicConfig | None) -> RemotingCommand | None:
         if config is None:

@@ -37,7 +37,7 @@ CLUSTER = "CLUSTER"
 
 @dataclass(slots=True)
 class _Place:
-    """Where a message goes, and where its producer is told that it went: a dead letter lies elsewhere."""
+    """Where a message is stored, and the queue that its producer sees: for a dead letter they differ."""
 
     topic: str
     queue_id: int
@@ -45,7 +45,7 @@ class _Place:
 
 
 def send_message(call: Call) -> RemotingCommand | None:
-    """Store the message of a send, and answer where it lies."""
+    """Store the message of a send, and respond with its place."""
     if call.fields.flag("batch"):
         return send_batch(call)
     if (refusal := refused_as_slave(call)) is not None:
@@ -57,7 +57,7 @@ def send_message(call: Call) -> RemotingCommand | None:
 
 
 def _place(call: Call, config: TopicConfig, properties: dict[str, str]) -> RemotingCommand | None:
-    """Find the queue of a message, which is the dead letters' one where its group has tried often enough."""
+    """Store a message in its queue, or among the dead letters if its group has tried it too often."""
     topic, queue_id = config.name, call.fields.number("queueId")
     if queue_id < 0:
         queue_id = any_queue(config.write_queue_nums)
@@ -91,7 +91,7 @@ def _place(call: Call, config: TopicConfig, properties: dict[str, str]) -> Remot
 
 
 def _is_dead(call: Call, group: str, most: int) -> bool:
-    """Return True if a retried message is tried no more; that of a group that consumes in order is not tried at all."""
+    """Return True if a message becomes a dead letter; in a group that consumes in order each retried message does."""
     fields = call.fields
     if call.request.version >= FIRST_VERSION_WITH_MAX_RECONSUME_TIMES:
         most = fields.number("maxReconsumeTimes", most)

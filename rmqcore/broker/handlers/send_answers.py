@@ -59,9 +59,9 @@ def answer_send(
     call : Call
     result : PutResult
     topic : str
-        Where the message lies now: a delayed one lies elsewhere than its producer thinks.
+        The topic that holds the message: for a delayed one not the topic that the producer named.
     queue_id : int
-        The queue that the producer is told.
+        The queue that the response names.
     uniq_key : str, optional
     """
     code = STORED_CODES.get(result.status)
@@ -92,7 +92,7 @@ def _unread(for_version: str | None) -> str:
 
 
 def _why_not_now(broker: Broker) -> str:
-    """Return why messages are not taken; a full disk is named only if the disk is full."""
+    """Return why messages are refused; a full disk is named only if the disk is full."""
     if (why := broker.store_watch.why()) is not None:
         return f"service not available now: {why}"
     if broker.disk_guard.is_full():

@@ -39,14 +39,14 @@ Step = Callable[[TopicConfig], RemotingCommand | None]
 
 
 def refused_as_slave(call: Call) -> RemotingCommand | None:
-    """Refuse a send where this broker is a slave, before anything of it is looked at."""
+    """Refuse a send if this broker is a slave, before any part of the send is checked."""
     if call.broker.store.config.is_slave:
         return call.respond(ResponseCode.SYSTEM_BUSY, _BUSY)
     return None
 
 
 def refuse(call: Call, code: int, remark: str | None) -> RemotingCommand:
-    """Return the response to a refused send; like the response to an accepted one it has region and tracing."""
+    """Return the response to a refused send, with region and tracing as in the response to an accepted one."""
     return call.respond(code, remark, ext_fields=common_fields(call))
 
 
@@ -66,7 +66,7 @@ def stored_properties(call: Call) -> dict[str, str]:
     Raises
     ------
     RequestError
-        Its delay level is no number.
+        The delay level is not a number.
     """
     properties = decode_properties(call.fields.text("properties").encode())
     properties |= common_fields(call)
@@ -79,12 +79,12 @@ def stored_properties(call: Call) -> dict[str, str]:
 
 
 def with_topic(call: Call, go_on: Step) -> RemotingCommand | None:
-    """Check a send, make its topic where that is allowed, and `go_on` with the topic: at once, or when its file is written.
+    """Check a send, create its topic if allowed, and call `go_on` with the topic: now, or when its file is written.
 
     Returns
     -------
     RemotingCommand or None
-        What `go_on` returned, or the refusal. None: the answer is given later, or was given.
+        What `go_on` returned, or the refusal; None if the response was sent or is sent later.
     """
     broker, topic = call.broker, call.fields.text("topic")
     config = broker.topics.get(topic)
@@ -103,7 +103,7 @@ def with_topic(call: Call, go_on: Step) -> RemotingCommand | None:
 
 
 def forbidden_by_broker(call: Call, what: str = "sending message") -> str:
-    """Return a text that says that this broker does not take such a message."""
+    """Return the remark that this broker forbids an operation."""
     host = call.broker.address.rpartition(":")[0]
     return f"the broker[{host}] {what} is forbidden"
 
@@ -114,7 +114,7 @@ def any_queue(queue_nums: int) -> int:
     Raises
     ------
     ValueError
-        There is none.
+        `queue_nums` is 0.
     """
     return random.randrange(queue_nums)  # noqa: S311 no secret
 
@@ -125,7 +125,7 @@ def sys_flag_in(config: TopicConfig, sys_flag: int) -> int:
 
 
 def _create(call: Call, topic: str, then: Callable[[TopicConfig | None], object]) -> None:
-    """Make a topic by leave of the default topic of the send; one of retries needs no leave."""
+    """Create a topic if the default topic of the send allows it; a retry topic needs no permission."""
     fields, topics = call.fields, call.broker.topics
     is_retry = topic.startswith(RETRY_PREFIX)
     sys_flag = 0

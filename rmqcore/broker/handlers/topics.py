@@ -1,4 +1,4 @@
-"""Requests about topics: made, changed, deleted, listed.
+"""Requests that create, change, delete and list topics.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor.
 """
@@ -74,14 +74,14 @@ def _update_and_create_topics(call: Call) -> RemotingCommand | None:
 
     Notes
     -----
-    Java makes none of them where one is as it shall be already.
+    Java creates none of them if one exists already with the same configuration.
     """
     found = parse_body(call.code.name, call.request.body).objects("topicConfigList")
     return _make(call, [topic_config(one) for one in found])
 
 
 def _make(call: Call, topics: list[TopicConfig]) -> RemotingCommand | None:
-    """Make or change topics that clients may have, all or none; those that are as they shall be stay."""
+    """Create or change topics that clients may have, all or none; topics without a change stay as they are."""
     for topic in topics:
         wrong = _wrong(call, topic)
         if wrong is not None:
@@ -137,15 +137,15 @@ def _topic_of(fields: RequestFields) -> TopicConfig:
 
 
 def _delete_topic(call: Call) -> RemotingCommand | None:
-    """Forget a topic, with what groups have read of it and what was counted.
+    """Delete a topic, with the offsets of groups in it and its counters.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#deleteTopic.
 
     Notes
     -----
-    Java deletes the files of its queues as well. Here they stay until their messages have left the log, and the messages are
-    hidden (`DeletedTopics`). What is hidden is on disk before the topic leaves ``topics.json``: a crash at any moment leaves the
-    topic as it was, or deleted, and shows no message again.
+    Java deletes the files of its queues as well. Here they stay until their messages have left the log, and the
+    messages are hidden (`DeletedTopics`). The list of hidden topics is on disk before the topic leaves
+    ``topics.json``: after a crash at any moment the topic is unchanged or deleted, and no message reappears.
     """
     name = call.fields.text("topic")
     wrong = _system_topic(call, name) if name.strip() else "The specified topic is blank."
@@ -173,7 +173,7 @@ def _delete_topic(call: Call) -> RemotingCommand | None:
 def _settled(
     call: Call, name: str, end_phy_offset: int, done: Future[None]
 ) -> RemotingCommand | None:
-    """Go on with a deletion, in the loop's thread, when queues and disk have all messages before `end_phy_offset`."""
+    """Continue a deletion in the loop's thread, when queues and disk have all messages before `end_phy_offset`."""
     broker, error = call.broker, done.exception()
     if error is not None:
         broker.topics.undo_delete(name)
@@ -187,7 +187,7 @@ def _settled(
 
 
 def _get_all_topic_config(call: Call) -> RemotingCommand | None:
-    """Return all topics, or one part of them to a client that asks for parts; and where deleted topics begin.
+    """Return all topics, or one part to a client that asks for parts; and where the queues of deleted topics begin.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getAllTopicConfig, TopicConfigManager#subTopicConfigTable.
     """
@@ -205,9 +205,9 @@ def _get_all_topic_config(call: Call) -> RemotingCommand | None:
 def part_of(
     call: Call, table: Mapping[str, _T], version: DataVersion, begin: str, most: str
 ) -> Mapping[str, _T]:
-    """Return the part of a table that a client asks for: all of it, or a number of entries from a position on, sorted by name.
+    """Return the part of a table that a client asks for: all, or a number of entries from a position, sorted by name.
 
-    A client whose version is another one begins anew.
+    A client with another version of the table gets the first part.
     """
     fields = call.fields
     if not fields.keys() & {"dataVersion", begin, most}:

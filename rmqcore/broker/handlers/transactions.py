@@ -42,7 +42,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 def end_transaction(call: Call) -> RemotingCommand | None:
-    """Do what the producer says; where it does not know yet there is no answer."""
+    """Commit or roll back as the producer asks; return None for a producer that does not know yet."""
     if call.broker.store.config.is_slave:
         return call.respond(ResponseCode.SLAVE_NOT_AVAILABLE)
     end = call.fields.number("commitOrRollback")
@@ -72,7 +72,7 @@ def _end(call: Call, end: int, phy_offset: int) -> RemotingCommand | None:
 
 
 def _is_too_late(call: Call, half: MessageView) -> bool:
-    """Return True if the broker asks by now: the producer chose when, and this is no answer to that.
+    """Return True if the immunity that the producer chose is over and the request does not answer the broker's check.
 
     Source: RocketMQ 5.5.0 EndTransactionProcessor#rejectCommitOrRollback, TransactionalMessageUtil#getImmunityTime.
     """

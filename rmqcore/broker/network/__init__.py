@@ -1,1 +1,1 @@
-"""The sockets of a broker: its own ports, and its way to name servers."""
+"""The sockets of a broker: its own ports, and its connections to name servers and to a master."""

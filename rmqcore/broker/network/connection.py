@@ -1,4 +1,4 @@
-"""A connection of asyncio: bytes into commands, the responses back, and the limits that a peer is held to.
+"""A connection of asyncio: bytes into commands, the responses back, and the limits for each peer.
 
 Source: RocketMQ 5.5.0 NettyRemotingServer, NettyDecoder; the limits but the frame's length are rmqcore's own.
 """
@@ -50,29 +50,29 @@ _RECOUNT_S = 0.01
 
 @dataclass
 class Connections:
-    """The open connections of one port, and what they share.
+    """The open connections of one port, and the state that they share.
 
     Parameters
     ----------
     answer : callable
-        Gives the response to a command, or None.
+        Returns the response to a command, or None.
     on_closed : callable
-        Told each channel that was closed.
+        Receives each channel that was closed.
     may_connect : callable
-        Told the peer's host; says whether it may stay.
+        Receives the peer's host, and returns whether the peer may stay.
     max_connections : int
     quick_sends : QuickSends, optional
-        Takes plain sends from the bytes that came, before `answer` sees a command.
+        Reads plain sends from the received bytes, before `answer` sees a command.
     quick_pulls : QuickPulls, optional
-        The same for pulls that find something.
+        Reads pulls that find messages in the same way.
     on_answered : callable, optional
-        Called when requests of one connection were answered; they may have appended messages.
+        Called after requests of one connection were answered: they may have appended messages.
     max_buffered : int
-        Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY, and peers that
-        do not move lose their connections (`StuckPeers`). Above twice as many a connection that brings more of a frame is closed:
-        what has not come whole cannot be answered.
+        Bytes that the buffers of all connections may hold together. Above it requests are answered with SYSTEM_BUSY,
+        and stuck peers lose their connections (`StuckPeers`). Above twice that number a connection that receives more
+        of a frame is closed, because an incomplete request cannot be answered.
     turns : Turns
-        Whose requests are answered next.
+        Chooses the connection whose requests are answered next.
     """
 
     answer: Answer
@@ -92,7 +92,7 @@ class Connections:
     _counted: float = 0.0
 
     def __call__(self) -> ClientConnection:
-        """Make the protocol of a connection that comes in."""
+        """Return the protocol of a new connection."""
         return ClientConnection(self)
 
     def close_idle(self) -> None:
@@ -103,10 +103,10 @@ class Connections:
         self.stuck_peers.look(self.open, self.buffered - self.max_buffered, now)
 
     def are_full(self, now: float) -> bool:
-        """Return whether too many bytes lie in buffers.
+        """Return whether the buffers hold too many bytes.
 
-        Nobody tells a connection that its peer has taken bytes. So they are counted anew before anybody is refused, though not
-        for each request: there may be many of them then, and of connections too.
+        A connection learns nothing when its peer has taken bytes. So the bytes are counted again before a request is
+        refused, but not for each request: requests and connections may be many then.
         """
         if self.buffered > self.max_buffered and now - self._counted > _RECOUNT_S:
             self._counted = now
@@ -144,16 +144,16 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection, or close it if there are too many or the peer may not connect."""
-        # A class of its own with uvloop, which is no asyncio.Transport.
+        # uvloop's transport is a class of its own, not an asyncio.Transport.
         transport = cast("asyncio.Transport", transport)
         peername = transport.get_extra_info("peername")
-        if peername is None:  # it is gone already
+        if peername is None:  # the peer is gone already
             transport.abort()
             return
         host, port = (
             peername[0].partition("%")[0],
             peername[1],
-        )  # an address of IPv6 may name its interface
+        )  # an IPv6 address may name its interface
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         connections = self._connections
         if not connections.may_connect(host):
@@ -192,12 +192,12 @@ class ClientConnection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:  # noqa: ARG002
         """Return the buffer that the next bytes are read into."""
         if self._is_behind or self._turns.are_over:
-            self._is_behind = True  # what comes now waits for its turn
+            self._is_behind = True  # the bytes read now wait for their turn
             return memoryview(self._connections.read_buffer)[:_READ_BEHIND_BYTES]
         return self._connections.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Receive bytes, and answer the requests that are whole with them."""
+        """Receive bytes, and answer the requests that they complete."""
         if self._transport is None:
             return  # it was refused, and is about to be closed
         now = self._clock()
@@ -214,8 +214,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._answer_what_came(nbytes, now)
         is_long = is_full_read or self._decoder.pending >= _READ_BEHIND_BYTES
         if is_long and not self._waits_turn:
-            # The kernel may have more, and uvloop would read on, 32 times in a row. Of frames that come in many reads few are
-            # read in a turn: for each read the loop may wait for a thread that parses.
+            # The kernel may have more, and uvloop would read on, 32 times in a row. A turn includes few reads of a
+            # frame that needs many: the loop may wait for a parsing thread at each of them.
             self._waits_turn = True
             self._turns.wait(self, self._decoder.pending)
             self._read_or_wait()
@@ -226,7 +226,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._close_if_full(now)
 
     def take_turn(self) -> None:
-        """Answer the requests that came earlier, and read on when none is left; see `Turns.wait`."""
+        """Answer the requests that are waiting, and read on when none is left; see `Turns.wait`."""
         self._waits_turn = False
         if self.closed or self._ended:
             return
@@ -238,7 +238,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._turns.charge(self, READ_S)
 
     def _wait_turn(self) -> None:
-        """Let the requests that are left wait for the next turn of this connection, and read nothing more until then."""
+        """Let the remaining requests wait for this connection's next turn, and read nothing more until then."""
         self._is_behind = True
         if not self._waits_turn:
             self._waits_turn = True
@@ -247,27 +247,27 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._read_or_wait()
 
     def pause_writing(self) -> None:
-        """Read nothing more of a peer that does not take its answers."""
+        """Read nothing more from a peer that does not take its answers."""
         self._unsent_full = True
         self._read_or_wait()
 
     def resume_writing(self) -> None:
-        """Go on, with the requests that have come already."""
+        """Continue with the requests that were received already."""
         self._unsent_full = False
         self._go_on()
 
     def hold(self) -> None:
-        """Leave what follows unanswered, and read nothing more; see `Asker.hold`."""
+        """Leave the requests that follow unanswered, and read nothing more; see `Asker.hold`."""
         self._held += 1
         self._read_or_wait()
 
     def release(self) -> None:
-        """Go on with what followed; see `Asker.release`."""
+        """Continue with the requests that followed; see `Asker.release`."""
         self._held -= 1
         self._go_on()
 
     def keep(self, size: int) -> None:
-        """Count what requests keep that wait; see `Asker.keep`."""
+        """Count the bytes that waiting requests keep; see `Asker.keep`."""
         self._kept += size
         self.note_buffered()
         if size < 0 and self._batch is None:
@@ -275,7 +275,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def _is_stopped(self) -> bool:
-        """True if no request is answered for now: the peer takes no answers, or requests before must be answered first."""
+        """True if no request is answered now: the peer takes no answers, or earlier requests must be answered first."""
         return self._unsent_full or self._held > 0 or self._kept >= MOST_KEPT
 
     def _go_on(self) -> None:
@@ -293,7 +293,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def closed(self) -> bool:
-        """Nothing that is sent arrives any more. The thread that parses may ask too."""
+        """True if nothing that is sent arrives any more. The parsing thread may read it too."""
         transport = self._transport
         return transport is None or transport.is_closing()
 
@@ -309,7 +309,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._read_or_wait()
 
     def close(self) -> None:
-        """Close the connection once what was written is sent."""
+        """Close the connection once the written bytes are sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -317,22 +317,22 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def unanswered(self) -> int:
-        """Requests that were taken and have no answer yet."""
+        """Number of requests that were received and have no answer yet."""
         return self._unanswered
 
     @property
     def held(self) -> tuple[int, int]:
-        """Bytes of answers that the peer has not taken; bytes of a frame that it has begun, if it is the peer's turn."""
+        """Bytes of answers that the peer has not taken, and bytes of its unfinished frame if the peer must act next."""
         unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
         return unsent, self._decoder.pending if self._reading else 0
 
     def end_reading(self) -> None:
-        """Read nothing more, for good: the server ends."""
+        """Stop reading for good, because the server ends."""
         self._ended = True
         self._read_or_wait()
 
     def abort(self) -> None:
-        """Close the connection at once; what was not sent is lost."""
+        """Close the connection at once; unsent bytes are lost."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -344,11 +344,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._unsent = unsent
         self.note_buffered()
         if not self._reading:
-            self._frame_began = now  # it is the peer's turn when reading goes on
+            self._frame_began = now  # the peer must act next when reading continues
             if not self._unsent_full:
-                self._last_bytes = now  # it waits for us, as silent as we are
+                self._last_bytes = now  # the peer waits for the server, which is silent too
         if self.closed:
-            # What was written before is never taken: without this the connection would stay for ever.
+            # The peer never takes the bytes written before: without this the connection would stay for ever.
             if now - self._last_bytes > HALF_FRAME_S:
                 self.abort()
         elif self._decoder.pending and now - self._frame_began > HALF_FRAME_S:
@@ -363,7 +363,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
 
     def _answer_what_came(self, nbytes: int, now: float) -> None:
-        """Answer the requests that are whole with `nbytes` of the read buffer: for one slice, while the peer takes answers."""
+        """Answer requests that `nbytes` of the read buffer complete, for one slice, while the peer takes answers."""
         self._batch = []
         requests_left = False
         used_s = None
@@ -379,7 +379,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._flush()
             self.close()
         except BaseException:
-            # The loop closes a connection for what a read raises; a turn is not one, and nothing would be read any more.
+            # The loop closes a connection if a read raises. A turn is not a read: without this reading would stop.
             self.abort()
             raise
         finally:
@@ -388,7 +388,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._connections.on_answered()
         took = (
             self._last_bytes - now
-        )  # quick answers set it; all others end with a look at the clock
+        )  # quick answers set it; all others read the clock at their end
         if took > NOT_CHARGED_S:
             self._turns.charge(self, took, used_s)
         if requests_left:
@@ -398,9 +398,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._read_or_wait()
 
     def _all_quick(self, nbytes: int) -> bool:
-        """Return True if nothing is left to do with what came: nearly always it is whole frames that need no handler.
+        """Answer quick requests in the read buffer; return True if no bytes are left.
 
-        They are taken from where they were read to; the rest goes to the decoder.
+        Nearly always the bytes are whole frames that need no handler, and are used without a copy. The rest goes to the
+        decoder.
         """
         connections, taken = self._connections, 0
         is_next = not (self._decoder.pending or self._is_stopped)
@@ -415,7 +416,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return False
 
     def _answer_all(self, until: float) -> bool:
-        """Answer the requests that are whole, and return whether some may be left when the time `until` is over."""
+        """Answer the complete requests, and return whether some may be left when the time `until` is over."""
         connections, clock = self._connections, self._clock
         while not self._is_full() and (frame := self._next_frame()) is not None:
             command = decode_command(frame)
@@ -434,7 +435,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return False
 
     def _is_full(self) -> bool:
-        """Whether requests must wait. A single read may ask for far more than is kept for the peer, which takes answers first."""
+        """Return True if requests must wait: the answers to one read may exceed the bytes that are kept for a peer."""
         if self._batch_bytes >= MOST_UNSENT:
             self._flush()
             self._batch = []
@@ -447,7 +448,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._decoder.next_frame()
 
     def _take_quick(self, buffer: bytearray, begin: int, end: int) -> int:
-        """Answer the requests that need no handler, and return how many bytes they had."""
+        """Answer the requests that need no handler, and return the length of their frames in bytes."""
         at = self._take_quick_sends(buffer, begin, end)
         while at < end and self._batch_bytes < MOST_UNSENT:
             behind = self._take_quick_pulls(buffer, at, end)
@@ -457,7 +458,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return at - begin
 
     def _take_quick_pulls(self, buffer: bytearray, begin: int, end: int) -> int:
-        """Answer the pulls at the start of some bytes that find a message, and return where their frames end."""
+        """Answer the pulls at the start of the bytes that find messages, and return where their frames end."""
         quick_pulls = self._connections.quick_pulls
         if quick_pulls is None:
             return begin
@@ -470,14 +471,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         return taken
 
     def _take_quick_sends(self, buffer: bytearray, begin: int, end: int) -> int:
-        """Store the plain sends with which some bytes begin, and say where their frames end."""
+        """Store the plain sends at the start of the bytes, and return where their frames end."""
         quick_sends = self._connections.quick_sends
         if quick_sends is None:
             return begin
         try:
             fed = quick_sends.feed(buffer, begin, end, self._born_host)
         except (StoreError, OSError, MemoryError) as error:
-            # Nobody knows which of them are stored: their producers are to ask again.
+            # Which of them are stored is unknown: the producers have to send again.
             _LOG.error("%s: %s; the connection is closed", self.peer, error)
             self.abort()
             return end
@@ -502,14 +503,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._read_or_wait()
 
     def _close_if_full(self, now: float) -> None:
-        """Close the connection, which has brought half a frame, unless the room for it came back."""
+        """Close the connection, which has sent half a frame, unless the buffers have room for it again."""
         connections = self._connections
         if connections.are_full(now) and connections.buffered > 2 * connections.max_buffered:
             _LOG.warning(
                 "%s: an incomplete frame, and the buffers are full; the connection is closed",
                 self.peer,
             )
-            # Its room is there at once: else all that are read before the loop tells of its end would be closed too.
+            # Free its buffer at once: else the connections read before the loop reports its end would be closed too.
             self._decoder = FrameDecoder()
             self.note_buffered()
             self.abort()
@@ -523,7 +524,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def _flush(self) -> None:
-        """Write the answers to all requests of one read at once."""
+        """Write the answers to all requests of one read in one call."""
         batch, self._batch = self._batch, None
         self._batch_bytes = 0
         if batch and self._transport is not None:
@@ -542,7 +543,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def note_buffered(self) -> None:
-        """Count the bytes that lie in this connection's buffers, and those that its requests keep while they wait."""
+        """Count the bytes in this connection's buffers, and those that its waiting requests keep."""
         pending = self._decoder.pending + self._kept
         if self._transport is not None:
             pending += self._transport.get_write_buffer_size()
@@ -553,7 +554,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 def _encoded(command: RemotingCommand) -> bytes:
     try:
         return encode_command(command)
-    except ValueError as error:  # a body that fits no frame, say
+    except ValueError as error:  # for example a body that is too long for a frame
         _LOG.warning("%s does not fit a frame: %s", code_name(command.code), error)
         lost = RemotingCommand(
             ResponseCode.SYSTEM_ERROR, opaque=command.opaque, flag=command.flag, remark=str(error)

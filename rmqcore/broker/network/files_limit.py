@@ -1,4 +1,4 @@
-"""How many connections a server may take with the descriptors of its process, and what is logged where these do not suffice."""
+"""Limits connections to the descriptors of the process, and logs when these do not suffice."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 def allowed_connections(ports: int, wanted: int) -> int:
-    """Return how many connections each port may take, at most `wanted`; one warning names both numbers where it is fewer.
+    """Return the connections that each port may accept, at most `wanted`; a lower number is logged with a warning.
 
-    The process's soft limit of descriptors is raised as far as they need, at most up to its hard limit.
+    The process's soft limit of descriptors is raised as needed, at most to its hard limit.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def allowed_connections(ports: int, wanted: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
-    # The store has asked for its queue files before, under the soft limit of that time: a raised limit gives it no more.
+    # The store has computed its number of open queue files already, under the earlier soft limit.
     kept = most_open_files() + OTHER_FILES + ports * COMING
     needed = ports * wanted + kept
     if soft < needed:
@@ -58,7 +58,7 @@ def allowed_connections(ports: int, wanted: int) -> int:
 
 
 class LoopErrors:
-    """The exception handler of a loop: connections that cannot be accepted for want of a descriptor get one line per minute.
+    """The exception handler of a loop: logs one line per minute for connections refused for lack of descriptors.
 
     `Listener` tries again each second, and reports each failure.
     """

@@ -1,4 +1,4 @@
-"""A connection to the HA port of a master, read by a thread of its own: to follow the log, or only to compare it."""
+"""A connection to the HA port of a master, read by a thread of its own, to follow the log or to compare it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Side(Protocol):
         ...
 
     def report(self, now: float) -> bytes:
-        """Return the report that is due; else no bytes."""
+        """Return the report that is due; empty bytes if none is due."""
         ...
 
     def is_silent(self, now: float) -> bool:
@@ -44,9 +44,9 @@ class LineCounts:
     Attributes
     ----------
     received_bytes : int
-        Headers and heartbeats among them, as Java counts.
+        Includes headers and heartbeats, as in Java.
     last_read_ms, last_write_ms : int
-        0 before the first time.
+        0 before the first read or write.
     """
 
     received_bytes: int = 0
@@ -90,17 +90,17 @@ class HaLine:
             self._rope.send(b"!", socket.MSG_DONTWAIT)
 
     def close(self) -> None:
-        """Let go of the bell; the connection was closed by `steps`."""
+        """Close the sockets of `ring`; `steps` has closed the connection already."""
         self._bell.close()
         self._rope.close()
 
     def steps(self, side: Side) -> Iterator[None]:
-        """Connect, and let `side` read and report until `end`; yield after each read, and where nothing comes at each look.
+        """Connect, and let `side` read and report until `end`; yield after each read, and regularly while none is due.
 
         Raises
         ------
         OSError
-            There is no connection, it is lost, or the master is silent.
+            The connection fails or is lost, or the master is silent.
         StoreError, ValueError
             As for `side.data_received`.
         """

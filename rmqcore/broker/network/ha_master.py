@@ -1,4 +1,4 @@
-"""The HA port of a master: one connection for each slave, which is sent the log as it grows.
+"""The HA port of a master: one connection for each slave, over which the master sends the log as it grows.
 
 Source: RocketMQ 5.5.0 DefaultHAService, DefaultHAConnection.
 """
@@ -49,10 +49,10 @@ class HaMaster:
     ----------
     broker : Broker
     may_connect : callable
-        Told a peer's host; says whether it may stay.
+        Receives a peer's host, and returns whether the peer may stay.
     max_connections : int
     on_held : callable, optional
-        Told the CommitLog offset up to which `inSyncReplicas` replicas hold the log, when it grows.
+        Receives the CommitLog offset up to which `inSyncReplicas` replicas hold the log, when it grows.
     clock : callable
         Seconds, monotonic.
 
@@ -88,7 +88,7 @@ class HaMaster:
         broker.every(LOOK_MS, self._look)
 
     def __call__(self) -> SlaveConnection:
-        """Make the protocol of a connection that comes in."""
+        """Return the protocol of a new connection."""
         return SlaveConnection(self)
 
     def connected(self, one: SlaveConnection) -> None:
@@ -105,7 +105,7 @@ class HaMaster:
             self._timer = None
 
     def gone(self, follower: Follower, why: str) -> None:
-        """Log that a slave is gone: each time if it followed, else once for its host, which tries again and again."""
+        """Log that a slave is gone: each time if it followed, else once for its host, which keeps trying."""
         if follower.follows:
             self._gone.add(follower.host)
             _LOG.warning("slave %s disconnected at %d: %s", follower.peer, follower.ack, why)
@@ -121,7 +121,7 @@ class HaMaster:
         )
 
     def followed(self, follower: Follower) -> None:
-        """Log that a slave of a host from which one has gone follows again."""
+        """Log that a slave follows again, if an earlier one of its host is gone."""
         if follower.host in self._gone:
             self._gone.discard(follower.host)
             text = "slave %s has reconnected: it has the log up to %d of %d"
@@ -130,11 +130,11 @@ class HaMaster:
     # ---- the log grows
 
     def requests_answered(self) -> None:
-        """Look whether requests have appended messages; called after those that one connection has sent at once.
+        """Check whether requests have appended messages; called after the requests of one read of a connection.
 
-        One frame is sent for what many requests have brought: frames for each of them cost a master as much as their messages.
-        Where sends wait for a slave it goes out when the loop has read all connections that have sent something, else with the
-        next look of the timer.
+        One frame carries the messages of many requests: a frame for each would cost a master as much as the messages.
+        If sends wait for a slave, the frame is sent when the loop has read all connections with new bytes, else at the
+        timer's next tick.
         """
         if self._sends_soon or not self.open:
             return
@@ -143,7 +143,7 @@ class HaMaster:
             return
         if (
             self._replicas > MASTER_ALONE
-            and store.confirm_offset != self._end  # else it is on its way to the disk
+            and store.confirm_offset != self._end  # else the flush has already begun
         ):
             self._sends_soon = True
             asyncio.get_running_loop().call_soon(self._send_now)
@@ -155,7 +155,7 @@ class HaMaster:
         self._grown()
 
     def _grown(self) -> bool:
-        """Send what is new; return whether there was something, or it is on its way to the disk."""
+        """Send new bytes of the log; return whether there were any, or some are still being written to disk."""
         store = self.broker.store
         end = store.confirm_offset
         if end == self._end:
@@ -174,10 +174,10 @@ class HaMaster:
     def _tick(self) -> None:
         self._set_timer(BUSY_S if self._grown() else min(2 * self._delay_s, IDLE_S))
 
-    # ---- what slaves report
+    # ---- reports of slaves
 
     def reported(self) -> None:
-        """Inform the waiting puts of a log that more replicas hold now."""
+        """Inform the waiting puts that replicas hold more of the log now."""
         if self.on_held is None or self._replicas == MASTER_ALONE:
             return
         held = held_by([one.follower for one in self.open], self._replicas)
@@ -223,7 +223,7 @@ class SlaveConnection(asyncio.Protocol):
         self._store = master.broker.store
         self._transport: asyncio.Transport | None = None
         self._paused = False
-        self._waits = False  # for a reader, a timer or the loop: then it goes on by itself
+        self._waits = False  # for a reader, a timer or the loop, which will continue it
         self._read_in_to = -1
         self._is_ended = False  # from here
         self._in_sync = True
@@ -232,11 +232,11 @@ class SlaveConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection, or close it if there are too many or the peer may not connect."""
-        # A class of its own with uvloop, which is no asyncio.Transport.
+        # uvloop's transport is a class of its own, not an asyncio.Transport.
         transport = cast("asyncio.Transport", transport)
         master = self._master
         peername = transport.get_extra_info("peername")
-        if peername is None:  # it is gone already
+        if peername is None:  # the peer is gone already
             transport.abort()
             return
         host = peername[0].partition("%")[0]
@@ -270,7 +270,7 @@ class SlaveConnection(asyncio.Protocol):
             self._master.gone(self.follower, str(exc or "the connection was closed"))
 
     def data_received(self, data: bytes) -> None:
-        """Receive reports, and send what the slave lacks."""
+        """Receive reports, and send the bytes that the slave lacks."""
         if self._transport is None or self._transport.is_closing():
             return
         follower = self.follower
@@ -291,18 +291,18 @@ class SlaveConnection(asyncio.Protocol):
         self.send_more()
 
     def pause_writing(self) -> None:
-        """Send nothing more: the slave does not take it."""
+        """Stop sending: the slave does not take the bytes."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Continue to send."""
         self._paused = False
         self.send_more()
 
-    # ---- what is sent
+    # ---- sending
 
     def send_more(self) -> None:
-        """Send what the slave lacks, until it takes no more, or others are to be served."""
+        """Send the bytes that the slave lacks, until it takes no more or the loop must serve others."""
         if self._paused or self._waits or self._transport is None or self._transport.is_closing():
             return
         try:
@@ -329,7 +329,7 @@ class SlaveConnection(asyncio.Protocol):
         now, most = master.clock(), follower.sent_to + most_bytes
         while follower.lacks and follower.sent_to < most and len(frames) < 2 * MOST_FRAMES:
             if follower.sent_to < store.min_phy_offset:
-                follower.next_body()  # raises: it is deleted
+                follower.next_body()  # raises if the file is deleted
             wait_s = master.pace.wait(now)
             if wait_s > 0:
                 return partial(self._go_on_after, wait_s)
@@ -348,15 +348,15 @@ class SlaveConnection(asyncio.Protocol):
         self._waits = False
         self.send_more()
 
-    # ---- what lies on the disk alone
+    # ---- bytes that lie on disk only
 
     def _is_in_memory(self, phy_offset: int) -> bool:
-        """Return whether the batch that begins there is read without a wait, as far as is known."""
+        """Return whether the batch at an offset can be read without a wait, as far as is known."""
         near = max(self._master.started_end, self._store.max_phy_offset - IN_MEMORY_BYTES)
         return phy_offset >= near or phy_offset < self._read_in_to
 
     def _read_in(self, phy_offset: int) -> None:
-        """Let a reader wait for the disk, then go on."""
+        """Let a reader thread wait for the disk, then continue to send."""
         self._waits = True
         self._master.broker.readers.run(
             lambda: _touch(self._store.read_range(phy_offset, READ_IN_BYTES)), self._is_read_in
@@ -369,12 +369,12 @@ class SlaveConnection(asyncio.Protocol):
         elif self.follower.sent_to >= self._store.min_phy_offset:
             self._end(error)
             return
-        self._go_on()  # what is deleted is found there
+        self._go_on()  # a deleted file is found there
 
     # ---- the rest
 
     def look(self, now: float) -> None:
-        """Close the connection of a silent slave, or send a heartbeat where one is due."""
+        """Close the connection of a silent slave, or send a heartbeat if one is due."""
         if self._transport is None:
             return
         follower = self.follower
@@ -392,7 +392,7 @@ class SlaveConnection(asyncio.Protocol):
                 self._transport.write(beat)
 
     def _note_sync(self) -> None:
-        """Log that the slave has fallen too far behind, and that it is near again."""
+        """Log that the slave has fallen too far behind, or that it has caught up again."""
         follower = self.follower
         in_sync = follower.ack < 0 or follower.is_in_sync(self._store.confirm_offset)
         if in_sync != self._in_sync:
@@ -427,7 +427,7 @@ class SlaveConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _end(self, error: BaseException) -> None:
-        """Close the connection of a slave that cannot go on; one line for each host and kind of error."""
+        """Close the connection of a slave that cannot continue; log one line for each host and kind of error."""
         broker, peer, host = self._master.broker, self.follower.peer, self.follower.host
         hint = getattr(error, "hint", None)
         broker.said_once.warn(
@@ -442,13 +442,13 @@ class SlaveConnection(asyncio.Protocol):
 
 
 def _touch(data: memoryview) -> int:
-    """Wait for the disk until memory holds some bytes; return how many."""
+    """Read bytes so that memory holds them, which may wait for the disk; return how many."""
     if data:
         np.frombuffer(data, np.uint8)[::_TOUCH].max()
     return len(data)
 
 
 def _bytes_per_second(broker: Broker) -> int | None:
-    """Return what `haFlowControlEnable` and `maxHaTransferByteInSecond` allow; None: no limit."""
+    """Return the bytes per second that `haFlowControlEnable` and `maxHaTransferByteInSecond` allow; None: no limit."""
     settings = broker.settings
     return settings.max_ha_transfer_byte_in_second if settings.ha_flow_control_enable else None

@@ -1,4 +1,4 @@
-"""Follows a master: a thread appends the bytes from the HA port, and a part in the loop finds the master.
+"""A slave's side of replication: a thread appends the bytes from the HA port, and a task in the loop finds the master.
 
 Source: RocketMQ 5.5.0 DefaultHAClient.
 """
@@ -44,12 +44,13 @@ class HaSlave:
     from_first : bool
         A store that holds nothing begins with the master's first file, not with its last.
     truncates : bool
-        Where the logs have parted, find what the slave's has to lose; see `cut`.
+        If the logs have parted, find where the slave's has to be cut; see `cut`.
 
     Attributes
     ----------
     cut : CommonEnd or None
-        Where the log has to be cut before the master can be followed, by whoever opens the store; nothing is followed any more.
+        Where the process that opens the store next has to cut the log before it can follow the master. Once it is set,
+        the slave no longer follows.
     on_cut : callable
         Called when `cut` is set.
     """
@@ -89,7 +90,7 @@ class HaSlave:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Follow no longer; what came is appended."""
+        """Stop following, after the received bytes are appended."""
         self._ended = True
         for task in (self._task, self._asking):
             if task is not None:
@@ -146,7 +147,7 @@ class HaSlave:
             await asyncio.sleep(AGAIN_AFTER_S)
 
     async def _follow_or_find_cut(self) -> None:
-        """Follow the master; where the logs have parted, find what this one has to lose, if that is wanted."""
+        """Follow the master; if the logs have parted and `truncates` is set, find where this one has to be cut."""
         try:
             await self._follow_once()
         except LogsPartedError as parted:
@@ -165,11 +166,11 @@ class HaSlave:
             self.cut = await asyncio.get_running_loop().run_in_executor(
                 self._thread, find_common_end, self._broker.store, *log, self._ask
             )
-            if self.cut is None:  # what the master has behind this log's end is no record
+            if self.cut is None:  # the master's bytes at this log's end are not a record
                 raise
 
     def _ask(self, phy_offset: int) -> Generator[tuple[int, memoryview], None, None]:
-        """Ask the master for its log from an offset on; used by the thread."""
+        """Ask the master for its log from an offset on; called by the thread."""
         question = Question(phy_offset, self._broker.store.config, time.monotonic())
         place = parse_address(self._ha_address, "haMasterAddress")
         line = self._line = HaLine(place, self._broker.now_ms, self._counts)
@@ -208,12 +209,12 @@ class HaSlave:
             line.end()
 
     def _follow(self, line: HaLine, master_first: int | None) -> None:
-        """Append what comes until the line is ended, or an error; used by the thread.
+        """Append the bytes received until the line ends or fails; called by the thread.
 
         Raises
         ------
         OSError
-            There is no connection, or it is lost.
+            The connection fails or is lost.
         StoreError, ValueError
             As for `Slave.data_received`.
         """
@@ -226,7 +227,7 @@ class HaSlave:
                     is_followed = True
                     self._broker.loop.call_soon_threadsafe(self._followed)
                 if store.config.syncs_puts and asked_to < store.max_phy_offset:
-                    # What came is reported when it is on disk.
+                    # Bytes are reported once they are on disk.
                     asked_to = store.max_phy_offset
                     store.on_flushed(asked_to, lambda _: line.ring())
         finally:
@@ -240,14 +241,14 @@ class HaSlave:
         return None if found is None else found.ha_address or None
 
     async def _check_master(self, ha_address: str) -> int | None:
-        """Ask the master's broker where its log lies; return where it begins, None where no broker answers.
+        """Ask the master's broker where its log starts and ends; return the start, None if no broker answers.
 
         Raises
         ------
         LogsPartedError
             The master's log is shorter than this one.
         LogGapError
-            It begins behind the end of this one.
+            The master's log starts behind the end of this one.
         """
         log = await self.master_broker.log_of(ha_address)
         if log is None:
@@ -262,12 +263,12 @@ class HaSlave:
         return first
 
     async def _begin_with_first(self, master_first: int | None) -> None:
-        """Store the master's first record in an empty log if that record lies at 0: an HA port sends nothing from 0 on.
+        """Store the master's first record in an empty log if that record lies at 0, which an HA port does not send.
 
         Raises
         ------
         ConnectionError
-            The master's broker does not say where its log begins, or has no such record.
+            The master's broker does not say where its log starts, or has no record there.
         """
         store = self._broker.store
         if store.min_phy_offset < store.max_phy_offset:
@@ -286,7 +287,7 @@ class HaSlave:
             )
 
     def _followed(self) -> None:
-        """Note that the logs are alike; called in the loop's thread."""
+        """Note that the logs match; called in the loop's thread."""
         if self._said:
             _LOG.warning("following master %s again", self._ha_address)
         else:
@@ -294,7 +295,7 @@ class HaSlave:
         self._said = self._error = ""
 
     def _failed(self, error: BaseException) -> None:
-        """Log why the master is not followed: once, until it is another reason, or it was followed in between."""
+        """Log why the master is not followed: once, until the reason changes or the master was followed again."""
         self._error = str(error)
         if self._ended or self._said == self._kind(error):
             return
@@ -313,5 +314,5 @@ class HaSlave:
 
     @staticmethod
     def _kind(error: BaseException) -> str:
-        """Name an error, of connections all as one: whether it was reset or refused changes from try to try."""
+        """Name the kind of an error; connection errors are one kind, as reset and refused alternate between tries."""
         return "OSError" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"

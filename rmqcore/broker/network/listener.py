@@ -28,9 +28,9 @@ class Listener:
     Parameters
     ----------
     bound : socket
-        Bound to its port. The listener closes it.
+        A bound socket, which the listener closes.
     protocol : callable
-        Makes the protocol of a connection.
+        Returns the protocol of a connection.
     """
 
     def __init__(self, bound: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
@@ -66,7 +66,7 @@ class Listener:
                 accepted, _address = self._socket.accept()
             except (BlockingIOError, InterruptedError):
                 return
-            except ConnectionError:  # this peer is gone already
+            except ConnectionError:  # the peer is gone already
                 continue
             except OSError as error:
                 self._wait(error)
@@ -77,7 +77,7 @@ class Listener:
             task.add_done_callback(self._starting.discard)
 
     def _wait(self, error: OSError) -> None:
-        """Report that a connection could not be accepted, and try again later: those that come in wait at the port."""
+        """Report that a connection could not be accepted, and try again later; new connections wait in the kernel."""
         context = {"message": "cannot accept a connection", "exception": error}
         self._loop.call_exception_handler(context)
         self._pause()

@@ -36,22 +36,22 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class MasterBroker:
-    """The broker of the master, once it is found. Its methods are called by the loop's thread only.
+    """The master's broker, once its address is known. Its methods are called by the loop's thread only.
 
     Parameters
     ----------
     broker : Broker
-        The slave's.
+        The broker of the slave.
     registration : Registration
 
     Attributes
     ----------
     address : str or None
-        ``host:port``; None: not found.
+        ``host:port``; None if it was not found.
     end : int
-        CommitLog offset where the master's log ended when it was asked last; 0: not known.
+        CommitLog offset where the master's log ended in its last answer; 0 if it is not known.
     synced : int
-        How many times topics, groups and offsets were got.
+        How many times topics, groups and offsets were copied.
     """
 
     def __init__(self, broker: Broker, registration: Registration) -> None:
@@ -64,7 +64,7 @@ class MasterBroker:
         self.synced = 0
         self._syncing: asyncio.Task[None] | None = None
         self._modes: dict[str, Any] = {}
-        self._deleted: dict[str, int] = {}  # where deleted topics begin at the master
+        self._deleted: dict[str, int] = {}  # where the queues of deleted topics begin at the master
         self._adopts = {
             RequestCode.GET_ALL_TOPIC_CONFIG: self._adopt_topics,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._adopt_groups,
@@ -74,15 +74,15 @@ class MasterBroker:
         }
         broker.every(SYNC_MS, self.sync_now)
 
-    # ---- where it is
+    # ---- where the broker is
 
     async def log_of(self, ha_address: str) -> tuple[int, int] | None:
-        """Ask where the log of the master with this HA port begins and ends; None where no broker answers."""
+        """Ask where the log of the master with this HA port starts and ends; None if no broker answers."""
         link = await self._find(ha_address)
         return None if link is None else await self._log(link)
 
     async def _log(self, link: NameServerLink) -> tuple[int, int] | None:
-        """Ask the master's broker where its log begins and ends; None where it does not say so."""
+        """Ask the master's broker where its log starts and ends; None if the answer lacks it."""
         response = await self._ask(link, RequestCode.GET_BROKER_RUNTIME_INFO)
         if response is None:
             return None
@@ -100,7 +100,7 @@ class MasterBroker:
         return found
 
     async def record_at(self, phy_offset: int) -> bytes | None:
-        """Ask for the record that begins at a CommitLog offset; None where there is no answer."""
+        """Ask for the record at a CommitLog offset; None if the broker does not answer."""
         if self._link is None:
             return None
         code = RequestCode.VIEW_MESSAGE_BY_ID
@@ -108,7 +108,7 @@ class MasterBroker:
         return None if response is None else response.body
 
     async def _find(self, ha_address: str) -> NameServerLink | None:
-        """Connect to the broker that a name server names; else to the one below the HA port, if that port is its own."""
+        """Connect to the broker that a name server names; else to the one at the port below, if it has this HA port."""
         named = self._registration.master
         if named is not None and named.address and named.address != self._broker.address:
             return await self._connect(named.address)
@@ -127,7 +127,7 @@ class MasterBroker:
         return None
 
     async def _is_of(self, link: NameServerLink, ha_port: int) -> bool:
-        """Return True if a broker says that its HA port is this one."""
+        """Return True if a broker reports this HA port as its own."""
         response = await self._ask(link, RequestCode.EXCHANGE_BROKER_HA_INFO)
         if response is None:
             return False
@@ -135,7 +135,7 @@ class MasterBroker:
         return told.rpartition(":")[2] == str(ha_port)
 
     async def _connect(self, address: str) -> NameServerLink | None:
-        """Return a connection that stands; None where none does in time."""
+        """Return an open connection; None if connecting takes too long."""
         if self._link is not None and (self.address != address or self._link.closed):
             self.stop()
         if self._link is None:
@@ -157,7 +157,7 @@ class MasterBroker:
     async def _ask(
         self, link: NameServerLink, code: RequestCode, fields: dict[str, Value] | None = None
     ) -> RemotingCommand | None:
-        """Return the response to a request; None where none comes, or the master refuses."""
+        """Return the response to a request; None if the master does not answer, or refuses."""
         if link.closed:
             return None
         answered: asyncio.Future[RemotingCommand | None] = (
@@ -187,7 +187,7 @@ class MasterBroker:
         self.address = None
 
     async def look_at_end(self) -> None:
-        """Ask where the master's log ends, unless something else is being asked, or it never said so."""
+        """Ask where the master's log ends, unless another request is under way, or its answers lack it."""
         link = self._link
         free = link is not None and not link.closed and self._syncing is None
         if link is not None and free and self._says_end:
@@ -196,7 +196,7 @@ class MasterBroker:
     # ---- topics, groups and offsets
 
     def sync_now(self) -> None:
-        """Begin to get the master's topics, groups and offsets, unless that is going on."""
+        """Start to copy the master's topics, groups and offsets, unless a copy is running."""
         if self._link is None or self._link.closed or self._syncing is not None:
             return
         self._syncing = asyncio.get_running_loop().create_task(self._sync(self._link))
@@ -208,7 +208,7 @@ class MasterBroker:
             _LOG.error("metadata of the master: %s", done.exception(), exc_info=done.exception())
 
     async def _sync(self, link: NameServerLink) -> None:
-        """Get all that a slave has beside the log; what the master does not answer stays as it is."""
+        """Copy all that a slave has beside the log; parts that the master does not answer stay as they are."""
         for code, adopt in self._adopts.items():
             response = await self._ask(link, code)
             if response is None:
@@ -224,17 +224,17 @@ class MasterBroker:
         self.synced += 1
 
     async def _hide_deleted(self, link: NameServerLink) -> None:
-        """Hide the messages of deleted topics that the master hides, once this log has them on disk."""
+        """Hide the messages of deleted topics as the master does, once this log has them on disk."""
         deleted = self._broker.deleted_topics
         begins = deleted.lacking(self._deleted)
         if begins and await self._catches_up(link, max(begins.values())):
             deleted.adopt(begins)
 
     async def _catches_up(self, link: NameServerLink, on_disk_to: int = 0) -> bool:
-        """Wait until this log holds what the master's holds now, on disk up to an offset; whether it does, in time.
+        """Wait until this log holds the master's current log, on disk up to an offset; return False on a timeout.
 
-        A master knows offsets behind messages that its slave has not got yet. If it dies then, the slave gives those offsets to
-        other messages, and a consumer would skip them. A Java slave takes offsets at once.
+        A master knows offsets of messages that its slave has not received yet. If the master dies then, the slave gives
+        these offsets to other messages, and a consumer would skip them. A Java slave adopts offsets at once.
         """
         log = await self._log(link)
         if log is None:
@@ -268,7 +268,7 @@ class MasterBroker:
         self._broker.schedule.adopt(_object("GET_ALL_DELAY_OFFSET", response.body))
 
     def _adopt_modes(self, response: RemotingCommand) -> None:
-        """Keep which groups pop for a broker that serves that."""
+        """Keep the table of groups that pop, for a broker that serves them."""
         told = _object("GET_ALL_MESSAGE_REQUEST_MODE", response.body)
         if told.get("messageRequestModeMap") and told != self._modes:
             self._modes = told
@@ -279,12 +279,12 @@ class MasterBroker:
 
 
 def check_whole(response: RemotingCommand, field: str, count: int) -> None:
-    """Refuse a part of a table: what it lacks would be deleted.
+    """Refuse an incomplete table: the entries that it lacks would be deleted.
 
     Raises
     ------
     ValueError
-        The master has more.
+        The master has more entries.
     """
     total = response.ext_fields.get(field, str(count))
     if total != str(count):
@@ -297,7 +297,7 @@ def _object(code: str, body: bytes) -> dict[str, Any]:
     Raises
     ------
     RequestError
-        It is none.
+        The body is not a JSON object.
     """
     parse_body(code, body)
     found = parse_json(body, MAX_DEPTH)
@@ -306,4 +306,4 @@ def _object(code: str, body: bytes) -> dict[str, Any]:
 
 
 def _nothing() -> None:
-    """A connection that stands is asked by who waits for it."""
+    """Do nothing when a connection is open: the caller that waits for it sends the request."""

@@ -1,4 +1,4 @@
-"""A connection to a name server elsewhere: kept open, because one that is lost deregisters a broker, and made again.
+"""A connection to a name server elsewhere: kept open, because a lost one unregisters a broker, and opened again.
 
 A slave's connection to its master's broker is of the same kind.
 
@@ -26,12 +26,12 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 def host_port(host: str, port: int) -> str:
-    """Return ``host:port``; of IPv6 ``[host]:port``."""
+    """Return ``host:port``, or ``[host]:port`` for IPv6."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(address: str, what: str = "name server") -> tuple[str, int]:
-    """Parse ``host:port`` or ``[host]:port``; an error names `what` the address is of.
+    """Parse ``host:port`` or ``[host]:port``; an error says that the address is that of a `what`.
 
     Raises
     ------
@@ -53,17 +53,17 @@ class NameServerLink(asyncio.Protocol):
     address : str
         ``host:port``.
     on_connected : callable
-        Called each time that the connection stands.
+        Called each time the connection opens.
     what : str
-        What is there, for the log.
+        What the peer is, for the log.
     once : bool
-        It is tried once, and given up where that fails, without a line in the log; one that stood is made again.
+        Try to connect once only, and log nothing if that fails; a connection that was open is opened again.
 
     Attributes
     ----------
     peer : str
     answers : bool
-        It stands, and the last request was answered in time. One that is not answered is no reason to wait for the next.
+        The connection is open, and the last request was answered in time. If not, callers do not wait for the next.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class NameServerLink(asyncio.Protocol):
     # ---- connecting ---------------------------------------------------------------------------------
 
     def start(self, after: float = 0.0) -> asyncio.Task[None]:
-        """Begin to connect; the task ends when the connection stands, `stop` was called, or the only try failed."""
+        """Begin to connect; the task ends when the connection is open, `stop` was called, or the only try failed."""
         loop = asyncio.get_running_loop()
         if self._requests is None:
             self._requests = ClientRequests(loop)
@@ -120,8 +120,8 @@ class NameServerLink(asyncio.Protocol):
                 return
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Go on with a connection that stands."""
-        # A class of its own with uvloop, which is no asyncio.Transport.
+        """Use the new connection."""
+        # uvloop's transport is a class of its own, not an asyncio.Transport.
         transport = cast("asyncio.Transport", transport)
         self._transport = transport
         self._decoder = FrameDecoder()
@@ -133,7 +133,7 @@ class NameServerLink(asyncio.Protocol):
             self._on_connected()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Connect again, unless that is the end."""
+        """Connect again, unless the link was stopped."""
         self._transport = None
         self.answers = False
         if self._requests is not None:
@@ -160,11 +160,11 @@ class NameServerLink(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        """Nothing that is sent arrives any more."""
+        """True if the connection is closed: nothing that is sent arrives any more."""
         return self._transport is None or self._transport.is_closing()
 
     def send(self, command: RemotingCommand) -> None:
-        """Send a request, or drop it where the connection is closed, or it is too long for a frame."""
+        """Send a request, or drop it if the connection is closed or the request is too long for a frame."""
         if self._transport is not None:
             try:
                 self._transport.write(encode_command(command))
@@ -172,7 +172,7 @@ class NameServerLink(asyncio.Protocol):
                 _LOG.error("%s %s: %s", self._what, self.peer, error)
 
     def ask(self, request: RemotingCommand, on_answer: OnAnswer) -> None:
-        """Send a request, and call `on_answer` with the response; with None where none comes in time."""
+        """Send a request, and call `on_answer` with the response, or with None after a timeout."""
 
         def answered(response: RemotingCommand | None) -> None:
             if response is None:
@@ -183,12 +183,12 @@ class NameServerLink(asyncio.Protocol):
         self._requests.ask(self, request, answered, ANSWER_TIMEOUT_MS)
 
     def close(self) -> None:
-        """Close the connection; it is made again."""
+        """Close the connection; it is opened again."""
         if self._transport is not None:
             self._transport.abort()
 
     def stop(self) -> None:
-        """Close the connection for good, once what was sent is written."""
+        """Close the connection for good, once all sent bytes are written."""
         self._ended = True
         if self._connecting is not None:
             self._connecting.cancel()

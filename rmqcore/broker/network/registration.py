@@ -1,4 +1,4 @@
-"""How a broker tells name servers where it is and which topics it has: the one beside it, and others elsewhere.
+"""Registration of a broker's address and topics at name servers: the one in its process, and others elsewhere.
 
 Source: RocketMQ 5.5.0 BrokerController#registerBrokerAll, #registerIncrementBrokerData, BrokerOuterAPI.
 """
@@ -46,22 +46,22 @@ _LOG = logging.getLogger("rmqcore.broker")
 class Registration:
     """The registrations of one broker. Its methods are called by the loop's thread only.
 
-    A topic that changes is registered alone; every `register_name_server_period`, and at a name server that was away, all are.
-    Nothing here waits for a name server that does not answer.
+    A topic that changes is registered alone; all are registered every `register_name_server_period`, and at a name
+    server that was away. No call waits for a name server that does not answer.
 
     Parameters
     ----------
     broker : Broker
-        Its `topics` tell of changes from `start` on.
+        From `start` on, its `topics` report changes.
     name_server : NameServer or None
-        In this process.
+        The one in this process.
     addresses : sequence of str
         ``host:port`` of name servers elsewhere.
 
     Attributes
     ----------
     master : Master or None
-        What a name server has said of the master, to a broker that is none.
+        A name server's last answer about the master, if this broker is a slave.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class Registration:
         self._remote = [RemoteNameServer(address, self) for address in dict.fromkeys(addresses)]
 
     async def start(self) -> None:
-        """Register all topics, and go on doing so; name servers elsewhere have some seconds for the first time."""
+        """Register all topics now and regularly; wait some seconds for the first answers of name servers elsewhere."""
         self._register_at_once(())
         self._broker.topics.on_change = self._changed
         self._broker.find_route = self._find_route
@@ -109,7 +109,7 @@ class Registration:
             remote.link.stop()
 
     def _changed(self, topics: tuple[TopicConfig, ...], done: Done) -> None:
-        """Register topics, or all where there are none; call `done` when the name servers that answer know."""
+        """Register topics, or all if `topics` is empty; call `done` when the name servers that answer have them."""
         self._version = self._version.next(self._broker.now_ms())
         self._register_here(topics)
         waiting = _Countdown(len(self._remote), done)
@@ -117,7 +117,7 @@ class Registration:
             remote.register(topics, waiting.one_less)
 
     def _find_route(self, topic: str, then: Callable[[TopicRoute | None], object]) -> None:
-        """Ask a name server for the route of a topic: one elsewhere, where other brokers register too, before the own one."""
+        """Ask a name server for a topic's route: first one elsewhere, where other brokers register, then the own."""
         code = RequestCode.GET_ROUTEINFO_BY_TOPIC
         request = RemotingCommand(code, ext_fields=encode_fields(code, {"topic": topic}))
         for remote in self._remote:
@@ -142,14 +142,14 @@ class Registration:
         then(route)
 
     def _register_here(self, topics: Sequence[TopicConfig]) -> None:
-        """Register some topics at once; all, where they are many, when a thread has copied them."""
+        """Register some topics at once; a table of many topics is registered when a thread has copied it."""
         if topics or len(self._broker.topics.known()) <= SHORT_TABLE:
             self._register_at_once(topics)
             return
         version = self._version
 
         def made(done: Future[RegisteredTopics]) -> None:
-            # What has changed since then is registered already, and must not become what it was.
+            # Later changes are registered already: an older table must not replace them.
             if self._version is version:
                 self._take_registered(done.result())
 
@@ -182,7 +182,7 @@ class Registration:
     def with_registration(
         self, topics: Iterable[TopicConfig], then: Callable[[RemotingCommand], object]
     ) -> None:
-        """Call `then` with the request that registers some topics, or all; for many topics a thread writes the request first."""
+        """Call `then` with the request that registers some topics, or all; a thread builds a long request."""
         wanted = list(topics) or list(self._broker.topics.known().values())
         body_of = partial(_body_of, self._table(wanted))
         if len(wanted) > SHORT_TABLE:
@@ -224,7 +224,7 @@ class Registration:
         return RemotingCommand(code, ext_fields=encode_fields(code, {**who, **fields}), body=body)
 
     def take_answer(self, name_server: str, response: RemotingCommand | None) -> bool:
-        """Read a name server's response to a registration; returns whether the broker is registered."""
+        """Read a name server's response to a registration; return whether the broker is registered."""
         if response is None or response.code != ResponseCode.SUCCESS:
             why = "no answer" if response is None else response.remark
             _LOG.warning("%s has not registered this broker: %s", name_server, why)
@@ -237,7 +237,7 @@ class Registration:
         return True
 
     def _take_order(self, name_server: str, body: bytes) -> None:
-        """Topics of which a name server says that they are ordered are so."""
+        """Mark the topics as ordered that a name server names as ordered."""
         try:
             ordered = parse_body("REGISTER_BROKER", body).text_table("table")
         except RequestError as error:
@@ -247,7 +247,7 @@ class Registration:
 
 
 def _permitted(topics: list[TopicConfig], version: DataVersion, permission: int) -> TopicTable:
-    """Make a table of topics, each with the permission that the broker gives to all."""
+    """Return a table of topics, each limited to the permission of the broker."""
     if permission & (READ | WRITE) != READ | WRITE:
         topics = [replace(topic, perm=topic.perm & permission) for topic in topics]
     return TopicTable({topic.name: topic for topic in topics}, version)
@@ -258,7 +258,7 @@ def _body_of(table: Callable[[], TopicTable]) -> bytes:
 
 
 class _Countdown:
-    """Calls when so many have called; at once where there are none."""
+    """Calls `done` after `many` calls of `one_less`; at once if `many` is 0."""
 
     def __init__(self, many: int, done: Done) -> None:
         self._left = many

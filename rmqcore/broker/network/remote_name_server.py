@@ -24,7 +24,7 @@ class Registrar(Protocol):
     def with_registration(
         self, topics: Iterable[TopicConfig], then: Callable[[RemotingCommand], object]
     ) -> None:
-        """Call `then` with the request that registers some topics, or all, at once or later."""
+        """Call `then`, at once or later, with the request that registers some topics, or all."""
         ...
 
     def unregistration(self) -> RemotingCommand:
@@ -32,12 +32,12 @@ class Registrar(Protocol):
         ...
 
     def take_answer(self, name_server: str, response: RemotingCommand | None) -> bool:
-        """Read a name server's response to a registration; returns whether the broker is registered."""
+        """Read a name server's response to a registration; return whether the broker is registered."""
         ...
 
 
 class RemoteNameServer:
-    """A name server elsewhere: what is to be told while it has not answered goes together. For the loop's thread only.
+    """A name server elsewhere: changes wait for its last answer, then one request has them. For the loop's thread only.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ class RemoteNameServer:
         await done.wait()
 
     def register(self, topics: tuple[TopicConfig, ...], then: Done) -> None:
-        """Register topics, or all where there are none; call `then` when that is answered, or no answer is to be expected."""
+        """Register topics, or all if `topics` is empty; call `then` on the answer, or if none is expected."""
         if not self.link.answers and topics:
-            self._all = True  # with the next that it answers
+            self._all = True  # with the next request that it answers
             then()
             return
         self._topics.update({topic.name: topic for topic in topics})
@@ -115,6 +115,6 @@ class RemoteNameServer:
             self._ask()
 
     def _end(self) -> None:
-        """Nobody waits for a name server that is away: it gets all topics when it is back."""
+        """Call the waiting callbacks: a name server that is away gets all topics when it is back."""
         thens, self._thens = self._thens, []
         call_each(thens)

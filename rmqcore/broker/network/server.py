@@ -50,30 +50,30 @@ VIP_BELOW = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Where a server listens, and to whom.
+    """The ports and addresses on which a server listens, and the peers that may connect.
 
     Attributes
     ----------
     host : str
-        The broker and the name server listen on it alone.
+        The only host on which the broker and the name server listen.
     broker, namesrv : int or None
-        Ports; 0 picks a free one. `namesrv` None: no name server.
+        Ports; 0 picks a free one. `namesrv` is None without a name server.
     vip : bool
         The broker also listens two ports below its own, where clients before 4.5 connect by default.
     namesrvs : tuple of str
         Name servers elsewhere, ``host:port``, where the broker registers as well.
     advertise : str or None
-        The host that clients are told; None: `host`.
+        The host that clients receive; None: `host`.
     ha : int or None
         The port at which slaves get the log of a master; 0 picks a free one, None: nothing listens.
     ha_from_first : bool
         A slave with an empty store begins with its master's first CommitLog file, not with its last.
     ha_truncates : bool
-        A slave whose log has parted from its master's ends, so that its log is cut: `serve` returns where.
+        A slave whose log has parted from its master's stops, and `serve` returns where the log must be cut.
     allowed : tuple of networks
         Peers that may connect; empty: all that reach the port.
     max_connections : int
-        Of the broker and the name server each; `serve` takes fewer where the process may not open that many files.
+        For the broker and the name server each; `serve` lowers it if the process may not open that many files.
     """
 
     host: str = "127.0.0.1"
@@ -102,7 +102,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Where a server that is ready listens, each as ``host:port``; None is off."""
+    """Addresses of a server that is ready, each as ``host:port``; None if it does not listen there."""
 
     broker: str
     namesrv: str | None
@@ -111,7 +111,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The ports of a server, bound before anything of the store is touched; nothing listens yet.
+    """The ports of a server, bound before the store is opened; none of them listens yet.
 
     Attributes
     ----------
@@ -121,9 +121,9 @@ class Bound:
     ha : socket or None
         None without an HA port.
     host : str
-        The host that clients are told.
+        The host that clients receive.
     store_host : str
-        Its address in numbers, for records.
+        The address of `host` in numbers, for records.
     """
 
     broker: socket.socket
@@ -139,7 +139,7 @@ class Bound:
         return int(self.broker.getsockname()[1])
 
     def kept(self) -> Bound:
-        """Return a second hold of the same ports, for a server that closes one: who connects in between waits."""
+        """Return a copy that holds the same ports, for a restart of the server: new connections wait in between."""
         vip, namesrv, ha = (
             None if one is None else one.dup() for one in (self.vip, self.namesrv, self.ha)
         )
@@ -153,12 +153,12 @@ class Bound:
 
 
 def bind(settings: BrokerSettings, ports: Ports) -> Bound:
-    """Bind the ports of a server, so that one that cannot start leaves its store as it was.
+    """Bind the ports of a server first, so that a server that cannot start leaves its store unchanged.
 
     Raises
     ------
     OSError
-        A port is taken, the host is not one of this machine, or the host that clients are told has no address.
+        A port is taken, the host is not one of this machine, or the advertised host has no address.
     """
     host = ports.advertise or settings.broker_ip1 or ports.host
     with ExitStack() as stack:
@@ -192,7 +192,7 @@ class Running:
     ha_master : HaMaster or None
         The HA port.
     ha_slave : HaSlave or None
-        What follows a master.
+        The part that follows a master.
     """
 
     ready: Ready
@@ -212,7 +212,7 @@ async def serve(
     stay: bool = False,
     bound: Bound | None = None,
 ) -> CommonEnd | None:
-    """Serve a store until SIGTERM or SIGINT, or the store fails; then answer what is appended, flush and return.
+    """Serve a store until SIGTERM, SIGINT or a failure of the store; then answer appended messages, flush and return.
 
     The caller closes the store.
 
@@ -223,16 +223,17 @@ async def serve(
     settings : BrokerSettings
     ports : Ports
     on_ready : callable
-        Told where the server listens, once clients can be served.
+        Receives the addresses of the server, once clients can be served.
     stay : bool
-        Serve reads after the store has failed.
+        Continue to serve reads after the store has failed.
     bound : Bound, optional
-        What `bind` made of `settings` and `ports`; without it the ports are bound now.
+        The result of `bind` for `settings` and `ports`; without it the ports are bound now.
 
     Returns
     -------
     CommonEnd or None
-        Where the log has to be cut before its master can be followed, with `ports.ha_truncates`; the store is served again then.
+        With `ports.ha_truncates`, where the log has to be cut before it can follow its master. The caller cuts it and
+        serves the store again.
 
     Raises
     ------
@@ -258,7 +259,7 @@ async def serve(
             server.broker.store_watch.on_failed = ended.set
         if server.ha_slave is not None:
             server.ha_slave.on_cut = ended.set
-        # What was read at the start lives as long as the process: the collector need not look at it again and again.
+        # Objects that were read at the start live as long as the process: the collector need not visit them.
         gc.collect()
         gc.freeze()
         on_ready(server.ready)
@@ -272,7 +273,7 @@ async def serve(
 async def serving(
     store: MessageStore, settings: BrokerSettings, ports: Ports, bound: Bound | None = None
 ) -> AsyncIterator[Running]:
-    """Serve a store while the context lasts; at its end what is appended is answered and flushed.
+    """Serve a store while the context lasts; at its end, answer and flush the appended messages.
 
     Parameters
     ----------
@@ -302,7 +303,7 @@ async def _start(
     bound: Bound,
     stack: AsyncExitStack,
 ) -> Running:
-    """Start all; what was started ends, in the opposite order, with `stack`."""
+    """Start all parts; `stack` ends them in the opposite order."""
     loop = asyncio.get_running_loop()
     port = bound.port
     address, store_host = host_port(bound.host, port), host_port(bound.store_host, port)
@@ -353,7 +354,7 @@ async def _start(
 def _listen_ha(
     bound: socket.socket, host: str, broker: Broker, ports: Ports, stack: AsyncExitStack
 ) -> HaMaster:
-    """Listen for slaves; at the end they get what is appended, before their connections are closed."""
+    """Listen for slaves; at the end they receive the appended messages before their connections are closed."""
     ha_master = HaMaster(broker, ports.may_connect, ports.max_connections, broker.store.replicated)
     broker.replication.ha_address = host_port(host, bound.getsockname()[1])
     broker.replication.slaves = ha_master.slaves
@@ -370,7 +371,7 @@ def _listen_ha(
 
 
 def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> Connections:
-    """Return the connections of a name server, which looks regularly for brokers that are silent."""
+    """Return the connections of a name server, which regularly drops silent brokers."""
 
     def answer(request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
         return name_server.answer_peer(
@@ -423,7 +424,7 @@ async def _end(server: Listener, connections: Connections, broker: Broker) -> No
 
 
 async def _until(holds: Callable[[], bool], seconds: float) -> None:
-    """Wait until something is so, for at most some seconds. It is a server's end: a look each 10 ms is enough."""
+    """Wait until `holds` returns True, for at most some seconds; it is called every 10 ms."""
     for _ in range(round(seconds / END_STEP_S)):
         if holds():
             return
@@ -436,7 +437,7 @@ def _numbers(host: str) -> str:
     Raises
     ------
     OSError
-        The name is not known.
+        The host's name is unknown.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
@@ -446,12 +447,12 @@ def _numbers(host: str) -> str:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Bind a port of one address: it is known before anybody can connect.
+    """Bind a port of one address, so that the port is known before a client can connect.
 
     Raises
     ------
     OSError
-        The port is taken, or the host is none of this machine; the message names both.
+        The port is taken, or the host is not one of this machine; the message names both.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -476,12 +477,12 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _keep(bound: socket.socket) -> None:
-    """Let nobody else bind the port, though nothing listens yet.
+    """Keep other processes from binding the port before the server listens.
 
-    SO_REUSEADDR lets a server start over connections that the one before it has closed, and on Linux two servers bind one port as
-    long as neither listens: the second would learn of it when its store is open. So the socket listens for a moment, which the
-    kernel notes, and allows no reuse until `_accept` allows it again. A port that the kernel has picked would be lost by that,
-    and nobody else asks for it.
+    SO_REUSEADDR lets a server start while closed connections of an earlier one linger, but on Linux two servers can
+    then bind one port as long as neither listens: the second would fail only after its store is open. So the socket
+    listens for a moment, which the kernel notes, and forbids reuse until `_accept` allows it again. This would lose a
+    port that the kernel has picked, which no other process asks for anyway.
     """
     bound.listen(1)
     bound.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Peers that hold much of the memory for buffers and do not move: they go, before requests of the others are refused for long."""
+"""Closes peers that hold much of the memory for buffers without progress, before others are refused for long."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class Holder(Protocol):
-    """A connection, as far as its buffers go."""
+    """The buffers of a connection."""
 
     peer: str
 
     @property
     def held(self) -> tuple[int, int]:
-        """Bytes of answers that the peer has not taken; bytes of a frame that it has begun, if it is the peer's turn."""
+        """Bytes of answers that the peer has not taken, and bytes of its unfinished frame if the peer must act next."""
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -43,7 +43,7 @@ class _Seen:
 
 
 class StuckPeers:
-    """Looks at the connections of a port, and closes those that hold most and do not move, while all hold too much.
+    """Closes the connections of a port that hold most and make no progress, while all together hold too much.
 
     Used by the loop's thread only.
     """
@@ -54,12 +54,12 @@ class StuckPeers:
         self._lines = self._unsaid = 0
 
     def look(self, connections: Collection[Holder], too_much: int, now: float) -> None:
-        """Look at all connections, at most once in `LOOK_S`; close stuck ones, the largest first, until `too_much` bytes go.
+        """Check all connections, at most once per `LOOK_S`; close stuck ones, largest first, to free `too_much` bytes.
 
         Parameters
         ----------
         connections : collection of Holder
-            The open ones.
+            The open connections.
         too_much : int
             Bytes in buffers above the bound; 0 or less closes nothing.
         now : float

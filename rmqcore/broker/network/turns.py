@@ -1,9 +1,9 @@
-"""Whose requests are answered next where more have come than the loop answers at once.
+"""The order in which connections are answered while more requests wait than the loop answers at once.
 
-A connection is answered for `SLICE_S` at a time. Connections with requests left wait here, and the first one is the one that will
-have used the least of the loop's time after its slice (fair queueing by finish times): of 300 that have just connected, the one
-with a single short request. After `TURN_S` the loop looks at its sockets again. A request of a quiet connection therefore waits
-for two turns at most, however many neighbours send without a pause.
+A connection is answered for `SLICE_S` at a time. Connections with requests left wait here. The next one is the one that
+will have used the least of the loop's time after its slice (fair queueing by finish times): of 300 that have just
+connected, the one with a single short request. After `TURN_S` the loop polls its sockets again. A request of a quiet
+connection therefore waits for two turns at most, however many neighbours send without a pause.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Served(Protocol):
     used_s: float
 
     def take_turn(self) -> object:
-        """Answer requests for one slice, and wait for another turn where requests are left."""
+        """Answer requests for one slice, and wait for another turn if requests are left."""
         ...
 
 
@@ -41,16 +41,16 @@ class Turns:
     Parameters
     ----------
     call_soon : callable, optional
-        As that of the event loop, which is the default.
+        That of the event loop by default.
     clock : callable
         Seconds, monotonic.
     cpu_clock : callable
-        Seconds of CPU time of the loop's thread: what a connection uses, without waits for threads that hold the GIL.
+        Seconds of CPU time of the loop's thread, which leave out waits for threads that hold the GIL.
 
     Attributes
     ----------
     are_over : bool
-        The loop has to look at its sockets before more requests are answered.
+        The loop has to poll its sockets before more requests are answered.
     """
 
     def __init__(
@@ -73,25 +73,25 @@ class Turns:
         return len(self._waiting)
 
     def charge(self, connection: Served, seconds: float, used_s: float | None = None) -> None:
-        """Note for how long a connection was answered.
+        """Charge a connection for the time in which it was answered.
 
         Parameters
         ----------
         connection : Served
         seconds : float
-            How much of the turn is over.
+            Seconds of the turn that have passed.
         used_s : float, optional
-            What the connection itself used of it, without waits for other threads; all of it by default.
+            Seconds that the connection itself used, without waits for other threads; `seconds` by default.
         """
         self._spent_s += seconds
         used_s = seconds if used_s is None else min(seconds, used_s)
         connection.used_s = max(connection.used_s, self._virtual_s) + used_s
-        if self._spent_s >= TURN_S:  # it may be of several turns: the next one begins at zero
+        if self._spent_s >= TURN_S:  # may be several turns: the next one begins at zero
             self.are_over = True
             self._ask()
 
     def wait(self, connection: Served, pending: int) -> None:
-        """Call `take_turn` of a connection when its turn comes. It must not wait already.
+        """Call `take_turn` of a connection when its turn comes. The connection must not wait already.
 
         Parameters
         ----------
@@ -114,17 +114,17 @@ class Turns:
             (self._call_soon or asyncio.get_running_loop().call_soon)(self._serve)
 
     def _serve(self) -> None:
-        """Run the waiting connections, one slice each, as long as this turn lasts."""
+        """Answer the waiting connections, one slice each, as long as this turn lasts."""
         self._asked = False
         self._begin()
-        most = len(self._waiting)  # one that costs no time must not come twice in a turn
+        most = len(self._waiting)  # a connection that costs no time must not come twice in a turn
         try:
             while self._waiting and most and not self.are_over:
                 most -= 1
                 _, _, start_s, connection = heapq.heappop(self._waiting)
                 self._virtual_s = max(self._virtual_s, start_s)
                 connection.take_turn()
-        finally:  # the loop logs what one of them raises; the others wait still
+        finally:  # the loop logs an error of one of them; the others still wait
             self._begin()
             if self._waiting:
                 self._ask()

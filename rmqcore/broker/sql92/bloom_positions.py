@@ -1,6 +1,6 @@
-"""The bits that stand for a consumer group's filter in a bit map of Java's: ``consumerFilter.json`` names them.
+"""The bits of a consumer group's filter in Java's bit maps, which ``consumerFilter.json`` names.
 
-A Java broker throws away a whole file in which they are missing. This one computes no bit maps, and reads them nowhere.
+A Java broker drops a whole file in which they are missing. This broker neither computes nor reads bit maps.
 
 Source: RocketMQ 5.5.0 BloomFilter, with BrokerConfig's maxErrorRateOfBloomFilter and expectConsumerNumUseFilter.
 """
@@ -30,7 +30,7 @@ def bit_positions(text: str) -> list[int]:
 
 
 def _murmur3_x64(data: bytes) -> int:
-    """The first 64 bits of MurmurHash3 for 64-bit processors with 128 bits, seed 0."""
+    """Return the first 64 bits of the 128-bit MurmurHash3 for 64-bit processors, seed 0."""
     h1 = h2 = 0
     whole = len(data) // 16 * 16
     for k1, k2 in struct.iter_unpack("<QQ", data[:whole]):

@@ -1,6 +1,7 @@
-"""The parts of a filter expression, and what each makes of a message's properties.
+"""The parts of a filter expression, each of which evaluates a message's properties.
 
-Null is the third truth value. What cannot be compared raises `ValueError`, as Java throws: the broker takes it for no match.
+Null is the third truth value. Values that cannot be compared raise `ValueError`, as Java throws: the broker does not
+deliver the message.
 
 Source: RocketMQ 5.5.0 org.apache.rocketmq.filter.expression.
 """
@@ -21,17 +22,17 @@ class Expression(Protocol):
 
     @property
     def depth(self) -> int:
-        """How many parts lie in each other."""
+        """Return how deep the parts are nested."""
         ...
 
     def evaluate(self, properties: Properties) -> Value:
-        """Return its value for a message."""
+        """Return the value of this part for the properties of a message."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that stands in the expression; TRUE, FALSE and NULL are conditions too."""
+    """A constant of the expression; TRUE, FALSE and NULL are conditions too."""
 
     value: Value
 
@@ -44,7 +45,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property by its name; null where the message has none."""
+    """A property by its name; null if the message lacks it."""
 
     name: str
 
@@ -85,13 +86,13 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class BooleanCast:
-    """A property where a condition is wanted: false, as its text is no boolean, or null."""
+    """A property in the place of a condition: false, because text is not a boolean, or null."""
 
     operand: Property
     depth: int = 2
 
     def evaluate(self, properties: Properties) -> Value:
-        """Return false, or null if the message has no such property."""
+        """Return false, or null if the message lacks the property."""
         return None if self.operand.evaluate(properties) is None else False
 
 
@@ -99,7 +100,8 @@ class BooleanCast:
 class Logic:
     """Conditions with OR, or with AND, between them.
 
-    `decisive` is the value of one that decides for all, so that those behind it are not looked at: true for OR, false for AND.
+    `decisive` is the value of one condition that decides for all, so that later ones are not evaluated: true for OR,
+    false for AND.
     """
 
     operands: Sequence[Expression]
@@ -164,14 +166,14 @@ class In:
     depth: int = 2
 
     def evaluate(self, properties: Properties) -> Value:
-        """Return whether the property is in the list; null if the message has none."""
+        """Return whether the property is in the list; null if the message lacks it."""
         value = self.operand.evaluate(properties)
         return None if value is None else (value in self.texts) is not self.negated
 
 
 @dataclass(frozen=True, slots=True)
 class TextTest:
-    """CONTAINS, STARTSWITH, ENDSWITH, and each with NOT: false of anything but a text, and for a search for nothing."""
+    """CONTAINS, STARTSWITH, ENDSWITH, and each with NOT: false if the operand is not text or `search` is empty."""
 
     operand: Expression
     search: str

@@ -1,4 +1,4 @@
-"""The words of a filter expression, one after the other as the parser wants them.
+"""The words of a filter expression, read one after the other as the parser asks for them.
 
 Source: RocketMQ 5.5.0 SelectorParser.jj.
 """
@@ -40,8 +40,8 @@ class Token:
 RESERVED = frozenset(
     "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()
 )
-# One piece of what is between words; nothing in it can be matched in two ways. A line comment without a line's end is two minus
-# signs, as in Java. A possessive repetition of all pieces would do in one step, but Python 3.11.2 matches such ones wrongly.
+# One piece of the text between words; it matches in one way only. A line comment without a line's end is two minus
+# signs, as in Java. One possessive repetition would match all pieces, but Python 3.11.2 matches it wrongly.
 _SKIPPED = re.compile(r"[ \t\n\r\f]+|--[^\n\r]*(?:\r\n|\n|\r)|/\*[^*]*\*+(?:[^*/][^*]*\*+)*/")
 _TOKEN = re.compile(
     r"(?P<string>'(?:''|[^'])*')"
@@ -66,14 +66,14 @@ class Lexer:
         Raises
         ------
         FilterExpressionError
-            There is none: a character that begins no word, or a string or comment without an end.
+            A character begins no word, or a string or comment has no end.
         """
         while len(self._ahead) <= number:
             self._ahead.append(self._read())
         return self._ahead[number]
 
     def take(self) -> Token:
-        """Return the next word, and move behind it."""
+        """Return the next word, and consume it."""
         token = self.peek()
         del self._ahead[0]
         return token

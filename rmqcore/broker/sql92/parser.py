@@ -1,8 +1,8 @@
-"""A filter expression from its text.
+"""The parser that turns the text of a filter into an expression.
 
 Precedence from weak to strong: OR; AND; ``=``, ``<>`` and IS [NOT] NULL; ``>``, ``>=``, ``<``, ``<=``, [NOT] BETWEEN, [NOT] IN,
-[NOT] CONTAINS, [NOT] STARTSWITH and [NOT] ENDSWITH; signs and NOT. So ``NOT a = 1`` asks whether NOT a is 1. There is no LIKE
-and no arithmetic. As in Java, what comes behind a whole expression is not looked at, but for its first word.
+[NOT] CONTAINS, [NOT] STARTSWITH and [NOT] ENDSWITH; signs and NOT. So ``NOT a = 1`` asks whether NOT a is 1. LIKE and
+arithmetic are missing, as in Java. Also as in Java, only the first word behind a whole expression is checked.
 
 Source: RocketMQ 5.5.0 SelectorParser.jj, and the checks in ComparisonExpression and ConstantExpression.
 """
@@ -127,7 +127,7 @@ class Parser:
         while True:
             sign = self._words.peek()
             if negated := sign.is_sign("NOT"):
-                # Java looks one word further, and takes a NOT before any other for a mistake.
+                # Java reads one word further, and refuses a NOT before any other word.
                 self._words.peek(1)
                 self._words.take()
             word = self._words.peek()

@@ -1,4 +1,4 @@
-"""A filter expression that is ready to be asked."""
+"""A compiled filter expression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rmqcore.broker.sql92.parser import Parser
 
 
 class SqlFilter:
-    """An expression over the properties of messages. It never changes, so that threads may share it.
+    """An expression over the properties of messages. It is immutable, so that threads may share it.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class SqlFilter:
         Raises
         ------
         ValueError
-            A property cannot be compared with what it is compared with.
+            A property cannot be compared with the other operand.
         """
         value = self._expression.evaluate(properties)
         return value if isinstance(value, bool) else None

@@ -1,7 +1,7 @@
 """Java's values, and how two of them compare.
 
-A property is text. What an expression has itself is text, a boolean, an Integer, a Long or a Double: which of the three matters
-where a text is compared with it, as that text has to be a number of the same type.
+A property is text. A constant of an expression is text, a boolean, an Integer, a Long or a Double. The type of a number
+matters in a comparison with text: the text has to be a number of the same type.
 
 Source: RocketMQ 5.5.0 ComparisonExpression#__compare, java.lang Integer#valueOf, Double#valueOf, Double#compareTo.
 """
@@ -20,7 +20,7 @@ class Long(int):
 
 Value = str | bool | int | float | None
 
-_JAVA_SPACE = "".join(map(chr, range(33)))  # what String#trim takes away
+_JAVA_SPACE = "".join(map(chr, range(33)))  # the characters that String#trim removes
 _DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX = re.compile(
     r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
@@ -34,7 +34,7 @@ def compare(left: Value, right: Value) -> int:
     Raises
     ------
     ValueError
-        One is a text that is no number of the other's type, or `left` is a boolean and `right` a text.
+        One is a text that is not a number of the other's type, or `left` is a boolean and `right` a text.
     """
     if type(left) is not type(right):
         if isinstance(left, str):
@@ -42,7 +42,7 @@ def compare(left: Value, right: Value) -> int:
         elif isinstance(right, str) and isinstance(left, bool):
             raise ValueError(
                 "a boolean before a text"
-            )  # Java means to read the text, and reads the boolean as text
+            )  # Java intends to parse the text, but parses the boolean as text
         elif isinstance(right, str):
             right = _parse(right, type(left))
         elif isinstance(left, bool) or isinstance(right, bool):
@@ -89,7 +89,7 @@ def parse_whole(text: str, bits: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal() or max(digits) > "\uffff":
         raise ValueError(f"{text[:100]!a} is not a whole number")
-    # Digit by digit: int() refuses texts that are very long, also of zeros alone.
+    # Digit by digit: int() refuses very long texts, even if they are only zeros.
     digits = "".join(str(int(digit)) for digit in digits).lstrip("0") or "0"
     number = int(digits[:40]) * (-1 if text.startswith("-") else 1)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:

@@ -1,6 +1,6 @@
-"""How much memory the heartbeats of each connection take, and which connection must leave when all of them take too much.
+"""The memory for heartbeats of each connection, and the choice of connections to close when all exceed the bound.
 
-Source: rmqcore's own; RocketMQ keeps whatever its clients send.
+Source: rmqcore's own; RocketMQ keeps all that its clients send.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class ClientMemoryError(ValueError):
-    """A heartbeat has more groups, subscriptions or expressions than the broker keeps."""
+    """A heartbeat needs more memory for groups, subscriptions or expressions than the broker allows."""
 
 
 class ClientMemory:
-    """The bytes that groups, members and subscriptions take, by connection. Used by the loop's thread only.
+    """The bytes of groups, members and subscriptions, by connection. Used by the loop's thread only.
 
     Parameters
     ----------
     most_of_connection, most_of_all : int
         Bytes.
     evict : callable
-        Closes a connection and forgets all that it had; it is called with the one that holds most.
+        Closes a connection and forgets its data; called with the connection that holds most.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class ClientMemory:
         return self._held.get(channel, 0)
 
     def make_room(self, channel: Channel, size: int) -> None:
-        """See that `size` bytes more fit; connections that hold more than `channel` then would are closed, the largest first.
+        """Make room for `size` more bytes: close connections that would hold more than `channel`, the largest first.
 
         Raises
         ------
         ClientMemoryError
-            They do not fit.
+            The bytes do not fit.
         """
         wanted = self.held_by(channel) + size
         if wanted > self._most_of_connection:
@@ -80,7 +80,7 @@ class ClientMemory:
             self._forget(largest)
 
     def add(self, channel: Channel, size: int) -> None:
-        """Count bytes that a connection holds from now on; a negative number is no longer held."""
+        """Count bytes that a connection holds from now on; a negative number frees bytes."""
         held = self.held_by(channel) + size
         self.total += size
         if held:
@@ -89,12 +89,12 @@ class ClientMemory:
             self._held.pop(channel, None)
 
     def _forget(self, channel: Channel) -> None:
-        """Hold nothing for a connection that left, so that no loop waits for what it did not give back."""
+        """Drop the count of a closed connection, so that no loop waits for bytes that it did not free."""
         self.total -= self._held.pop(channel, 0)
 
 
 def subscription_bytes(wanted: SubscriptionData, *, is_sql: bool) -> int:
-    """Estimate what a subscription takes; with `is_sql` its compiled expression too."""
+    """Estimate the bytes of a subscription; with `is_sql` those of its compiled expression too."""
     size = _SUBSCRIPTION_BYTES + getsizeof(wanted.topic) + getsizeof(wanted.sub_string)
     size += getsizeof(wanted.tags) + sum(map(getsizeof, wanted.tags))
     size += getsizeof(wanted.codes) + _CODE_BYTES * len(wanted.codes)
@@ -102,5 +102,5 @@ def subscription_bytes(wanted: SubscriptionData, *, is_sql: bool) -> int:
 
 
 def filter_bytes(expression: str) -> int:
-    """Estimate what a compiled SQL92 expression takes."""
+    """Estimate the bytes of a compiled SQL92 expression."""
     return _FILTER_BYTES + _FILTER_BYTES_PER_LETTER * len(expression)

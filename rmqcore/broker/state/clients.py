@@ -1,4 +1,4 @@
-"""A client of a group: which connection it is, and when it was heard of last.
+"""A client of a group: its connection, and the time of its last heartbeat.
 
 Source: RocketMQ 5.5.0 ClientChannelInfo.
 """
@@ -23,12 +23,12 @@ class ClientChannelInfo:
     ----------
     channel : Channel
     client_id : str
-        What it calls itself.
+        The name that the client chose.
     language : LanguageCode
     version : int
-        Of its RocketMQ.
+        The version of its RocketMQ.
     last_update_timestamp_ms : int
-        When it was heard of last.
+        Time of its last heartbeat.
     """
 
     channel: Channel
@@ -39,7 +39,7 @@ class ClientChannelInfo:
 
     @property
     def memory_bytes(self) -> int:
-        """About what a group's entry of the client takes."""
+        """Return the estimated bytes of a group's entry for the client."""
         return _MEMBER_BYTES + getsizeof(self.client_id)
 
 

@@ -1,4 +1,4 @@
-"""SQL92 filters of consumer groups, compiled once for all pulls that do not bring their own; in ``config/consumerFilter.json``.
+"""SQL92 filters of consumer groups, compiled once for all pulls without an own one; in ``config/consumerFilter.json``.
 
 Source: RocketMQ 5.5.0 ConsumerFilterManager, ConsumerFilterData.
 """
@@ -42,7 +42,7 @@ class ConsumerFilterData:
         The subscription's ``subVersion``.
     born_ms : int
     dead_ms : int
-        When its group went; 0 while it is there.
+        Time at which its group lost its last member; 0 while it has members.
     """
 
     sql_filter: SqlFilter
@@ -58,9 +58,9 @@ class ConsumerFilters:
     ----------
     files : ConfigFiles
     now_ms : int
-        The time.
+        The current time.
     most_dead_bytes : int
-        Bytes that filters of groups that are gone may take; the ones that are gone for longest are dropped above.
+        Most bytes of the filters of groups that are gone; above it those gone for longest are dropped.
 
     Raises
     ------
@@ -72,7 +72,7 @@ class ConsumerFilters:
         self._files = files
         self._most_dead_bytes = most_dead_bytes
         self._filters: dict[str, dict[str, ConsumerFilterData]] = {}
-        self._dead: dict[tuple[str, str], None] = {}  # the first one is dead for longest
+        self._dead: dict[tuple[str, str], None] = {}  # the first one has been dead for longest
         self._dead_bytes = 0
         self._changed = False
         for place, saved in files.load_as(FILE, _parse) or ():
@@ -89,7 +89,7 @@ class ConsumerFilters:
         return self._filters.get(group, {}).get(topic)
 
     def _take(self, place: tuple[str, str], saved: _Saved, now_ms: int) -> None:
-        """Register a filter of the file; its group is not there yet."""
+        """Register a filter from the file; its group has no members yet."""
         group, topic = place
         sql_filter = compile_filter(saved.expression_type, saved.expression)
         if sql_filter is None:
@@ -108,7 +108,7 @@ class ConsumerFilters:
         return self._filters[place[0]][place[1]].dead_ms
 
     def _set_dead(self, place: tuple[str, str], data: ConsumerFilterData, dead_ms: int) -> None:
-        """Note since when a filter's group is gone; 0: it is there."""
+        """Note since when a filter's group is gone; 0 if the group has members."""
         self._changed |= dead_ms != data.dead_ms
         if dead_ms and not data.dead_ms:
             self._dead[place] = None
@@ -119,7 +119,7 @@ class ConsumerFilters:
         data.dead_ms = dead_ms
 
     def _remove(self, group: str, topic: str) -> None:
-        """Forget a filter, if it is there."""
+        """Remove a filter, if it exists."""
         topics = self._filters.get(group, {})
         data = topics.get(topic)
         if data is None:
@@ -131,7 +131,7 @@ class ConsumerFilters:
         self._changed = True
 
     def _drop_oldest_dead(self) -> None:
-        """Forget filters of groups that are gone, as far as they exceed `most_dead_bytes`."""
+        """Remove filters of groups that are gone, until the rest fits in `most_dead_bytes`."""
         dropped = 0
         while self._dead_bytes > self._most_dead_bytes:
             self._remove(*next(iter(self._dead)))
@@ -173,30 +173,30 @@ class ConsumerFilters:
             self._filters.setdefault(group, {})[wanted.topic] = data
 
     def unregister(self, group: str, now_ms: int) -> None:
-        """Note that a group is gone; when it comes back with the same filters, they are still there."""
+        """Note that a group is gone; its filters stay for the case that it returns with the same ones."""
         self._mark_dead(group, now_ms)
 
     def _mark_dead(self, group: str, now_ms: int, but: Iterable[str] = ()) -> None:
-        """Mark the filters of a group for all topics but some."""
+        """Mark the filters of a group as dead for all topics but some."""
         for topic, data in self._filters.get(group, {}).items():
             if topic not in but and not data.dead_ms:
                 self._set_dead((group, topic), data, now_ms)
         self._drop_oldest_dead()
 
     def clean(self, now_ms: int) -> None:
-        """Forget the filters whose groups are gone for a day."""
+        """Remove the filters whose groups have been gone for one day."""
         for place in list(self._dead):
             if now_ms - self._dead_since(place) >= FILTER_DATA_CLEAN_TIME_SPAN_MS:
                 self._remove(*place)
 
     def save_if_changed(self) -> None:
-        """Write the file, if a filter is another one than when it was written last."""
+        """Write the file if a filter has changed since the last write."""
         if self._changed:
             self._changed = False
             self._files.save(FILE, self.snapshot)
 
     def snapshot(self) -> Callable[[], dict[str, Any]]:
-        """Return a function that makes the contents of the file, by Java's names, and that any thread may call."""
+        """Return a function that returns the contents of the file, by Java's names, and that any thread may call."""
         return partial(_of_entries, list(self._entries()))
 
     def _entries(self) -> Iterator[_Entry]:
@@ -229,7 +229,7 @@ def _of_entries(entries: list[_Entry]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """A filter as the file has it."""
+    """A filter in the form of the file."""
 
     expression: str
     expression_type: str

@@ -1,4 +1,4 @@
-"""Consumer groups: their members, what they subscribe to, and who is told when that changes.
+"""Consumer groups: their members, their subscriptions, and the notification of members on a change.
 
 Source: RocketMQ 5.5.0 ConsumerManager, ConsumerGroupInfo, DefaultConsumerIdsChangeListener,
 Broker2Client#notifyConsumerIdsChanged.
@@ -30,7 +30,7 @@ _GROUP_BYTES = 1_000
 
 @dataclass(slots=True)
 class ConsumerGroupInfo:
-    """A group that has members now. What its members do not agree on is as the last heartbeat said.
+    """A group that has members now. If its members disagree, the last heartbeat counts.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class ConsumerGroupInfo:
         By topic.
     clients : dict of Channel to ClientChannelInfo
     owner : Channel or None
-        The member whose heartbeat the subscriptions are of; `ClientMemory` counts them as its own.
+        The member whose heartbeat had these subscriptions; `ClientMemory` counts them as its own.
     memory_bytes : int
-        About what the group and its subscriptions take.
+        Estimated bytes of the group and its subscriptions.
     """
 
     group_name: str
@@ -69,15 +69,15 @@ class ConsumerGroupInfo:
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
     def members(self) -> dict[str, ClientChannelInfo]:
-        """Return the members by client id; of a member that connected anew the newest connection."""
+        """Return the members by client id; for a member that reconnected, the newest connection."""
         return {client.client_id: client for client in self.clients.values()}
 
     def find_client(self, client_id: str) -> ClientChannelInfo | None:
-        """Return the newest connection of a member; None without one."""
+        """Return the newest connection of a member; None if it has none."""
         return self.members().get(client_id)
 
     def update_client(self, client: ClientChannelInfo, consumer: ConsumerData) -> bool:
-        """Note that a member was heard of; answer whether it is a new one."""
+        """Note a heartbeat of a member; return whether the member is new."""
         self.consume_type = consumer.consume_type
         self.message_model = consumer.message_model
         self.consume_from_where = consumer.consume_from_where
@@ -86,7 +86,7 @@ class ConsumerGroupInfo:
         return known is None
 
     def has_all(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Return True if a heartbeat with these subscriptions changes none: nearly every one is as the one before."""
+        """Return True if a heartbeat with these subscriptions changes nothing, as nearly every heartbeat."""
         known, listed = self.subscriptions, set()
         for one in wanted:
             before = known.get(one.topic)
@@ -96,9 +96,9 @@ class ConsumerGroupInfo:
         return len(listed) == len(known)
 
     def update_subscriptions(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Store the subscriptions of a heartbeat; returns whether the topics have changed.
+        """Store the subscriptions of a heartbeat; return whether the topics have changed.
 
-        Of each topic the highest ``subVersion`` stays; a topic that the heartbeat does not have goes.
+        For each topic the highest ``subVersion`` stays; a topic that the heartbeat lacks is removed.
         """
         before = set(self.subscriptions)
         listed = set()
@@ -120,11 +120,11 @@ class Consumers:
     timeout_ms : int
         A member that is silent for longer is gone.
     notify : bool
-        Members are told of changes at all.
+        Members are notified of changes.
     filters : ConsumerFilters
-        Told what the groups subscribe to.
+        Receives the subscriptions of the groups.
     memory : ClientMemory
-        Bounds what groups, members and subscriptions take.
+        Bounds the memory of groups, members and subscriptions.
     """
 
     def __init__(
@@ -163,28 +163,28 @@ class Consumers:
         without_sub: bool = False,
         now_ms: int,
     ) -> bool:
-        """Note a heartbeat of a member; answer whether members or topics are others now.
+        """Note a heartbeat of a member; return whether members or topics have changed.
 
         Parameters
         ----------
         consumer : ConsumerData
         client : ClientChannelInfo
-            For this group alone: it is kept.
+            An object for this group alone: it is kept.
         notify : bool
-            Tell all members of a change, the new one too; those of a group that broadcasts are never told.
+            Notify all members of a change, the new one included; members of a broadcasting group are never notified.
         without_sub : bool
-            The heartbeat leaves subscriptions out: they stay.
+            The heartbeat leaves out the subscriptions: the present ones stay.
         now_ms : int
 
         Raises
         ------
         ClientMemoryError
-            The member or what it subscribes to does not fit into the broker's memory for clients; nothing is noted.
+            The member or its subscriptions exceed the broker's memory for clients; nothing is changed.
         """
         info = self._groups.get(consumer.group_name)
         is_kept = without_sub or (info is not None and info.has_all(consumer.subscriptions))
         self._make_room(consumer, client, without_sub=is_kept)
-        info = self._groups.get(consumer.group_name)  # its members may have left for the room
+        info = self._groups.get(consumer.group_name)  # may have been dropped to make room
         if info is None:
             is_kept = without_sub
             info = self._groups[consumer.group_name] = ConsumerGroupInfo(
@@ -212,7 +212,7 @@ class Consumers:
     def _make_room(
         self, consumer: ConsumerData, client: ClientChannelInfo, *, without_sub: bool
     ) -> None:
-        """See that what a heartbeat brings fits; others may have to leave for it."""
+        """Make room for the contents of a heartbeat, if necessary by dropping other clients."""
         info = self._groups.get(consumer.group_name)
         grown = client.memory_bytes
         if not without_sub:
@@ -233,7 +233,7 @@ class Consumers:
             self._memory.add(owner, size)
 
     def unregister(self, group: str, channel: Channel, *, notify: bool = True, now_ms: int) -> None:
-        """Drop a member that says good-bye; the others are told, also where it was none."""
+        """Drop a member that unregisters, and notify the others, even if it was not a member."""
         info = self._groups.get(group)
         if info is None:
             return
@@ -258,7 +258,7 @@ class Consumers:
                     client.channel.close()
 
     def note_fingerprint(self, group: str, fingerprint: int) -> bool:
-        """Keep what stands for the subscriptions of a group's last heartbeat; answer whether it was another before."""
+        """Keep the fingerprint of the subscriptions in a group's last heartbeat; return whether it has changed."""
         before = self._fingerprints.get(group, fingerprint)
         self._fingerprints[group] = fingerprint
         return before != fingerprint
@@ -282,7 +282,7 @@ class Consumers:
             self._filters.unregister(info.group_name, now_ms)
 
     def _tell(self, info: ConsumerGroupInfo) -> None:
-        """Ask all members to share out the queues anew."""
+        """Ask all members to redistribute the queues."""
         if not self._notify or info.is_broadcasting:
             return
         code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -292,7 +292,7 @@ class Consumers:
 
 
 def _group_bytes(name: str, subscriptions: Iterable[SubscriptionData]) -> int:
-    """Estimate what a group with its subscriptions and their filters takes."""
+    """Estimate the bytes of a group with its subscriptions and their filters."""
     size = _GROUP_BYTES + getsizeof(name)
     for one in subscriptions:
         size += subscription_bytes(one, is_sql=not is_tag_type(one.expression_type))

@@ -1,4 +1,4 @@
-"""How far the delay levels were delivered: `delayOffset.json`.
+"""The queue offsets up to which the delay levels were delivered: `delayOffset.json`.
 
 Source: RocketMQ 5.5.0 ScheduleMessageService, DelayOffsetSerializeWrapper.
 """
@@ -20,7 +20,7 @@ _FIRST_LEVEL, _LAST_LEVEL = 1, 1024
 
 
 class DelayOffsets:
-    """The queue offset of the message of each level that is delivered next. Its methods are called by the loop's thread only.
+    """The queue offset of each level's next message. Its methods are called by the loop's thread only.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class DelayOffsets:
     Attributes
     ----------
     changed : bool
-        Since the last `save`.
+        Whether an offset has changed since the last `save`.
     """
 
     def __init__(self, config_files: ConfigFiles, now_ms: Callable[[], int]) -> None:
@@ -48,14 +48,14 @@ class DelayOffsets:
         Raises
         ------
         StoreFormatError
-            It is there and cannot be read, nor can its ``.bak``.
+            The file exists, and neither it nor its ``.bak`` can be read.
         """
         saved = self._config_files.load_as(FILE, _parse)
         if saved is not None:
             self._version, self._table = saved
 
     def get(self, level: int) -> int | None:
-        """Return the offset of a level; None if it has none yet."""
+        """Return the offset of a level; None before the first one is stored."""
         return self._table.get(level)
 
     def whole(self) -> dict[int, int]:
@@ -89,7 +89,7 @@ class DelayOffsets:
             self.save(self.as_json())
 
     def save(self, snapshot: dict[str, Any]) -> None:
-        """Have the file written."""
+        """Queue a write of the file."""
         self._config_files.save(FILE, snapshot)
 
 

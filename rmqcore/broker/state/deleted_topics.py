@@ -1,8 +1,8 @@
-"""Where a topic begins that was deleted and is made again: ``config/deletedTopics.json``, a file that Java does not have.
+"""Where the queues of a topic begin that was deleted and created again: ``config/deletedTopics.json``, not in Java.
 
-Java deletes the files of a topic's queues. This broker keeps them: a queue offset never belongs to two messages, and a recovery
-finds that queues and log agree. The messages that were sent before the deletion are hidden. The file has a CommitLog offset for
-each topic, because queue offsets begin anew when cleaning deletes a queue.
+Java deletes the files of a topic's queues. This broker keeps them, so that a queue offset never belongs to two
+messages, and a recovery finds that queues and log agree. It hides the messages that were sent before the deletion. The
+file has a CommitLog offset for each topic, because queue offsets start again at 0 when cleaning deletes a queue.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class DeletedTopics:
     ----------
     files : ConfigFiles
     store : MessageStore
-        What the file says is hidden in it at once.
+        The messages that the file names are hidden in it at once.
 
     Raises
     ------
     StoreFormatError
-        The file is there and cannot be read, nor can its ``.bak``.
+        The file exists, and neither it nor its ``.bak`` can be read.
     """
 
     def __init__(self, files: ConfigFiles, store: MessageStore) -> None:
@@ -53,13 +53,13 @@ class DeletedTopics:
             files.save(FILE, self._saved)
 
     def first_offset(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset that a queue started with when its topic was made: 0 unless the topic was deleted before."""
+        """Return a queue's first offset since its topic was created: 0 unless the topic was deleted before."""
         return self._first_offsets.get((topic, queue_id), 0)
 
     def hide(self, topic: str, phy_offset: int, then: Callable[[], object]) -> None:
         """Hide the messages of a topic before a CommitLog offset, and call `then` when that is on disk.
 
-        The log must be on disk and dispatched up to there.
+        The log must be on disk and dispatched up to the offset.
         """
         if not self._apply({topic: phy_offset}):
             then()
@@ -68,11 +68,11 @@ class DeletedTopics:
         self._files.save(FILE, self._saved, then)
 
     def for_slaves(self) -> dict[str, Any]:
-        """Return what a master answers its slaves beside its topics; a Java slave skips it. Mostly nothing."""
+        """Return the field that a master adds to its topics for slaves, mostly empty; a Java slave ignores it."""
         return {ANSWERED: self._saved()} if self._begins else {}
 
     def lacking(self, begins: Mapping[str, int]) -> dict[str, int]:
-        """Return those of a master's topics whose messages are not hidden here as they are there."""
+        """Return the topics of a master, with offsets, whose messages are not yet hidden here as at the master."""
         first = self._store.min_phy_offset
         return {
             topic: begin
@@ -81,18 +81,18 @@ class DeletedTopics:
         }
 
     def adopt(self, begins: Mapping[str, int]) -> None:
-        """Hide what a master has hidden. The log must be on disk and dispatched up to the last of the offsets."""
+        """Hide the messages that a master hides. The log must be on disk and dispatched up to the last offset."""
         self._apply(begins)
         self._begins = self._still_true({**self._begins, **begins})
         self._files.save(FILE, self._saved)
 
     def _still_true(self, begins: dict[str, int]) -> dict[str, int]:
-        """Leave out what the log has lost at its start; a log that has lost its end gets its next message there."""
+        """Drop offsets before the log's start, and lower those behind its end, where the next message goes."""
         first, end = self._store.min_phy_offset, self._store.max_phy_offset
         return {topic: min(begin, end) for topic, begin in begins.items() if begin > first}
 
     def _apply(self, begins: Mapping[str, int]) -> bool:
-        """Hide messages; False if the topics have no queue."""
+        """Hide messages; return False if the topics have no queue."""
         for topic, phy_offset in begins.items():
             self._store.hide_before(topic, phy_offset)
         queues = [queue for queue in self._store.queues() if queue.topic in begins]
@@ -107,7 +107,7 @@ class DeletedTopics:
 def begin_phy_offset(paths: StorePaths, topic: str) -> int:
     """Return the CommitLog offset behind the messages that the last deletion of a topic hid; 0 without one.
 
-    As a broker does, it reads the ``.bak`` where a kill has left no file.
+    Like a broker, it reads the ``.bak`` if a kill has left no file.
 
     Raises
     ------

@@ -14,13 +14,13 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class DiskGuard:
-    """Decides when sends are refused: before the disk is so full that all writers fail.
+    """Decides when sends are refused, before the disk is so full that all writers fail.
 
     Parameters
     ----------
     paths : StorePaths
     config : MessageStoreConfig
-        Its `disk_max_used_space_ratio` is the limit, in percent. Java goes on up to `diskSpaceWarningLevelRatio`.
+        Its `disk_max_used_space_ratio` is the limit, in percent. Java accepts sends up to `diskSpaceWarningLevelRatio`.
     now_ms : callable
         The clock.
 
@@ -39,7 +39,7 @@ class DiskGuard:
         self._full = False
 
     def is_full(self) -> bool:
-        """Return True if the log's emptiest disk, or that of the queues, is above the limit; a change is logged."""
+        """Return True if the emptiest disk of the log, or the disk of the queues, is above the limit; log a change."""
         now_ms = self._now_ms()
         if self._asked_ms is None or not 0 <= now_ms - self._asked_ms < ASK_AGAIN_MS:
             self._asked_ms = now_ms
@@ -63,7 +63,7 @@ class DiskGuard:
             )
 
     def describe(self) -> str:
-        """Return the used parts of the disks of log, queues and index, as Java's refusals have them."""
+        """Return the used parts of the disks of log, queues and index, as in Java's refusals."""
         percents = self._log_percent(), self._queue_percent(), used_percent(self._paths.index)
         log, queues, index = (f"{percent / 100:5.2f}" for percent in percents)
         return f"CL: {log} CQ: {queues} INDEX: {index}"

@@ -1,4 +1,4 @@
-"""The consumer groups of a broker: kept in ``config/subscriptionGroup.json``, and made when they are asked for.
+"""The consumer groups of a broker: kept in ``config/subscriptionGroup.json``, and created on first use.
 
 Source: RocketMQ 5.5.0 SubscriptionGroupManager.
 """
@@ -77,7 +77,7 @@ class SubscriptionGroups:
         return self._groups.get(group)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """Return a group, and create a missing one if the broker creates groups; None if it does not, or if the name is invalid.
+        """Return a group, created if missing; None if the broker creates no groups, or if the name is invalid.
 
         Source: RocketMQ 5.5.0 SubscriptionGroupManager#findSubscriptionGroupConfig.
         """
@@ -111,7 +111,7 @@ class SubscriptionGroups:
 
         Notes
         -----
-        Java allows all topics of the group again when it allows one, until the next change of another group is saved.
+        If Java allows one topic, it allows all topics of the group until the next change of another group is saved.
         """
         topics = dict(self._forbidden.get(group, {}))
         bits = max(0, topics.pop(topic, 0))
@@ -129,7 +129,7 @@ class SubscriptionGroups:
         return SubscriptionGroupTable(dict(self._groups), dict(self._forbidden), self._version)
 
     def adopt(self, table: SubscriptionGroupTable) -> None:
-        """Have the groups of a master instead of these, and the version of its table; what only this broker has is deleted.
+        """Replace the groups and the version of the table by a master's; groups that the master lacks are deleted.
 
         Source: RocketMQ 5.5.0 SlaveSynchronize#syncSubscriptionGroupConfig.
         """
@@ -145,19 +145,19 @@ class SubscriptionGroups:
     def update(
         self, group: SubscriptionGroupConfig, then: Callable[[], object] | None = None
     ) -> None:
-        """Make a group or change it; `then` is called when it is on disk.
+        """Create or change a group; `then` is called when it is on disk.
 
         Raises
         ------
         ValueError
-            The name or an attribute is invalid, or there are ``maxSubscriptionGroups``.
+            The name or an attribute is invalid, or the broker already has ``maxSubscriptionGroups`` groups.
         """
         self.update_all([group], then)
 
     def update_all(
         self, groups: list[SubscriptionGroupConfig], then: Callable[[], object] | None = None
     ) -> None:
-        """Make or change several groups, all or none, as `update` does one."""
+        """Create or change several groups as `update` does, all or none."""
         changed = [self._with_attributes(group) for group in groups]
         new = {group.group_name for group in changed} - self._groups.keys()
         most = self.settings.max_subscription_groups
@@ -180,7 +180,7 @@ class SubscriptionGroups:
         return replace(group, attributes=attributes)
 
     def delete(self, group: str, then: Callable[[], object] | None = None) -> None:
-        """Forget a group; `then` is called when that is on disk. One that is not there is no error."""
+        """Delete a group; `then` is called when that is on disk. An unknown group is not an error."""
         self._forbidden.pop(group, None)
         if self._groups.pop(group, None) is not None:
             _LOG.info("group %s is deleted", group)

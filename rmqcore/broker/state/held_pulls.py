@@ -1,4 +1,4 @@
-"""Pulls that found nothing and wait for messages: woken by the dispatch, ended by the clock.
+"""Pulls that found no messages and wait for them: woken by the dispatch, ended by the clock.
 
 Source: RocketMQ 5.5.0 PullRequestHoldService, NotifyMessageArrivingListener.
 """
@@ -30,12 +30,12 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class ArrivalStore(Protocol):
-    """The store as held pulls use it."""
+    """The part of a store that held pulls use."""
 
     def on_dispatched(
         self, callback: ArrivalCallback, topics: Iterable[str] | None = None
     ) -> Listening:
-        """Call back after each dispatch of these topics, and perhaps of others."""
+        """Call back after each dispatch of these topics, and possibly of others."""
         ...
 
     def max_offset(self, topic: str, queue_id: int) -> int:
@@ -49,19 +49,19 @@ class HeldPull:
     Parameters
     ----------
     channel : Channel
-        It is forgotten with it.
+        The pull is forgotten when the channel closes.
     topic : str
     queue_id : int
     max_offset : int
-        Of the queue, as the pull saw it: it waits for what comes behind.
+        End of the queue when the pull read it: the pull waits for messages from there on.
     wants : callable
-        Says whether one of the new messages may be for it.
+        Returns whether one of the new messages may pass the pull's filter.
     run : callable
-        Answers it, in the loop's thread.
+        Sends the answer to the pull, in the loop's thread.
     refuse : callable
-        Answers it that there is no room to hold it. Of `run` and `refuse` one is called, once.
+        Answers the pull with a refusal: the memory for held pulls is full. Either `run` or `refuse` is called, once.
     memory_bytes : int
-        About what it takes while it is held.
+        Estimated bytes of the pull while it is held.
     """
 
     __slots__ = ("channel", "max_offset", "memory_bytes", "queue", "refuse", "run", "tick", "wants")
@@ -91,8 +91,8 @@ class HeldPull:
 class HeldPulls:
     """All held pulls of a broker. Its methods are called by the loop's thread only.
 
-    It listens to the dispatch of a topic while a pull of it is held and a moment longer, and not else: a dispatch without a
-    listener needs no Python. Above `MOST_TOPICS` topics it listens to all.
+    It listens to the dispatch of a topic only while a pull of the topic is held and a moment longer: a dispatch without
+    a listener needs no Python. Above `MOST_TOPICS` topics it listens to all.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class HeldPulls:
     steady_ms : callable
         The clock.
     most_bytes : int
-        What all held pulls may take; above, pulls of the connection that holds most are refused.
+        Most bytes of all held pulls; above it, pulls of the connection that holds most are refused.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class HeldPulls:
         self._steady_ms = steady_ms
         self._by_queue: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._by_channel: dict[Channel, dict[HeldPull, None]] = {}
-        self._of_topic: dict[str, int] = {}  # how many are held
+        self._of_topic: dict[str, int] = {}  # the number of held pulls
         self._by_tick: dict[int, dict[HeldPull, None]] = {}
         self._ticks: list[int] = []  # a heap of the keys of _by_tick, which go in their time
         self._timer: Timer | None = None
@@ -129,10 +129,10 @@ class HeldPulls:
     # ---- coming and going
 
     def hold(self, pull: HeldPull, timeout_ms: int) -> None:
-        """Hold a pull until a wanted message arrives or its time is over; messages that arrived since its last read count.
+        """Hold a pull until a wanted message arrives or its time is over; messages since its read of the queue count.
 
-        If the limit is reached, the oldest pulls of the connection with the most bytes are refused, or this pull if that is its
-        own connection.
+        If the limit is reached, the oldest pulls of the connection with the most bytes are refused, or this pull if
+        that is its own connection.
         """
         if not self._makes_room(pull):
             pull.refuse()
@@ -152,7 +152,7 @@ class HeldPulls:
         if not self._hears(topic):
             heard = self._listening.topics if self._listening is not None else None
             self._listen({*self._of_topic, *(heard or ())})
-            # What came between the pull's look at the queue and here, nobody has told of.
+            # Messages that arrived between the pull's read of the queue and the listening were not reported.
             if self._store.max_offset(*pull.queue) > pull.max_offset:
                 self._loop.call_soon_threadsafe(partial(self._wake, [pull]))
 
@@ -178,7 +178,7 @@ class HeldPulls:
         _LOG.warning(text, channel.peer, held, self._most_bytes)
 
     def _count(self, pull: HeldPull, size: int) -> None:
-        """Count what a pull takes; it is negative when the pull goes."""
+        """Count the bytes of a pull; negative when the pull ends."""
         self._bytes += size
         held = self._bytes_of.get(pull.channel, 0) + size
         if held:
@@ -187,12 +187,12 @@ class HeldPulls:
             del self._bytes_of[pull.channel]
 
     def channel_closed(self, channel: Channel) -> None:
-        """Forget the pulls of a connection; nothing is answered."""
+        """Forget the pulls of a connection without an answer."""
         for pull in list(self._by_channel.get(channel, ())):
             self._remove(pull)
 
     def close(self) -> None:
-        """Forget all; nothing is answered."""
+        """Forget all pulls without an answer."""
         for channel in list(self._by_channel):
             self.channel_closed(channel)
         self._by_tick.clear()
@@ -203,7 +203,7 @@ class HeldPulls:
         self._listen_less()
 
     def _remove(self, pull: HeldPull) -> bool:
-        """Forget a pull; answer whether it was held."""
+        """Forget a pull; return whether it was held."""
         held = _discard(self._by_queue, pull.queue, pull)
         if held:
             self._count_down(pull.queue[0])
@@ -213,7 +213,7 @@ class HeldPulls:
         return held
 
     def _count_down(self, topic: str) -> None:
-        """Count a pull of a topic that is gone; after the last one the topic is listened to for a moment only."""
+        """Count a pull of a topic as ended; after the last one, listening to the topic ends a moment later."""
         self._of_topic[topic] -= 1
         if not self._of_topic[topic]:
             del self._of_topic[topic]
@@ -228,12 +228,12 @@ class HeldPulls:
         return listening is not None and (listening.topics is None or topic in listening.topics)
 
     def _listen_less(self) -> None:
-        """Listen to the topics of pulls that are held now."""
+        """Listen only to the topics of pulls that are held now."""
         self._listening_ends = None
         self._listen(self._of_topic)
 
     def _listen(self, topics: Collection[str]) -> None:
-        """Listen to these topics, or to all where there are too many, instead of those before."""
+        """Replace the topics that are listened to; if there are too many, listen to all."""
         old = self._listening
         heard = frozenset(topics) if len(topics) <= MOST_TOPICS else None
         if old is not None and old.topics == heard:
@@ -246,11 +246,11 @@ class HeldPulls:
     # ---- messages
 
     def _dispatched(self, arrivals: list[Arrival]) -> None:
-        """Hand over to the loop; the thread that dispatches calls it."""
+        """Pass arrivals to the loop; called by the dispatching thread."""
         self._loop.call_soon_threadsafe(partial(self._arrived, arrivals))
 
     def _arrived(self, arrivals: list[Arrival]) -> None:
-        """Wake the pulls that want one of the new messages; without any, messages may have come that nobody tells of."""
+        """Wake the pulls that want one of the new messages; with no arrivals, check all: reports may be missing."""
         if not arrivals:
             self.check()
         for arrival in arrivals:
@@ -273,7 +273,7 @@ class HeldPulls:
     # ---- the clock
 
     def _set_timer(self) -> None:
-        """Let one timer wait for the first tick."""
+        """Set the one timer to the first tick."""
         tick = self._ticks[0] if self._ticks else None
         if tick == self._timer_tick:
             return
@@ -295,7 +295,7 @@ class HeldPulls:
     # ---- answers
 
     def _wake(self, pulls: Iterable[HeldPull]) -> None:
-        """Answer pulls that are still held: some now, the rest when the loop has handled all other events."""
+        """Answer pulls that are still held: some now, the others after the loop has handled all other events."""
         self._run([pull for pull in pulls if self._remove(pull)])
 
     def _run(self, pulls: list[HeldPull]) -> None:
@@ -310,7 +310,7 @@ class HeldPulls:
 
 
 def _discard(table: dict[_K, dict[HeldPull, None]], key: _K, pull: HeldPull) -> bool:
-    """Remove a pull from a table; returns whether it was there."""
+    """Remove a pull from a table; return whether the table had it."""
     pulls = table.get(key)
     if pulls is None or pull not in pulls:
         return False
@@ -321,7 +321,7 @@ def _discard(table: dict[_K, dict[HeldPull, None]], key: _K, pull: HeldPull) -> 
 
 
 def _wants(pull: HeldPull, arrival: Arrival) -> bool:
-    """Ask a pull; one that cannot say is woken, and then says what is wrong."""
+    """Return whether a pull wants a message; if its filter raises, wake the pull, whose answer reports the error."""
     try:
         return pull.wants(arrival)
     except Exception:  # noqa: BLE001 as above

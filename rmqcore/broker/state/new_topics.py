@@ -13,7 +13,7 @@ Then = Callable[[TopicConfig | None], object]
 
 
 class NewTopic:
-    """A topic that is not on disk yet, or not told, and who waits for it."""
+    """A topic that is not on disk or not registered yet, and the callbacks that wait for it."""
 
     __slots__ = ("thens", "topic")
 
@@ -23,7 +23,7 @@ class NewTopic:
 
 
 def topic_like(default: TopicConfig, name: str, queue_nums: int, sys_flag: int) -> TopicConfig:
-    """Return a topic made after a default topic: it has at most that topic's number of queues, and its permissions."""
+    """Return a topic with a default topic's permissions and at most its number of queues."""
     queues = max(0, min(queue_nums, default.write_queue_nums))
     perm = default.perm & ~INHERIT
     return TopicConfig(

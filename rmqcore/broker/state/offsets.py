@@ -33,11 +33,11 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class OffsetsFullError(ValueError):
-    """The broker keeps no offset of one more queue."""
+    """The broker refuses the offset of one more queue, because its table is full."""
 
 
 class Offsets:
-    """The offsets that groups have committed, and how far their pulls are. Its methods are called by the loop's thread only.
+    """The committed offsets of groups, and those of their pulls. Its methods are called by the loop's thread only.
 
     Parameters
     ----------
@@ -45,15 +45,15 @@ class Offsets:
     now_ms : callable
         The clock.
     lmq : bool
-        ``enableLmq``: all offsets are in ``lmqConsumerOffset.json``. If the file that counts is missing, the other one is
-        continued, where Java begins without any.
+        ``enableLmq``: all offsets are in ``lmqConsumerOffset.json``. If the file in use is missing, the offsets of the
+        other one are used; Java starts without offsets then.
     most : int
-        Offsets that commits may make; those of the file may be more.
+        Highest number of offsets that commits may create; the file may hold more.
 
     Raises
     ------
     StoreFormatError
-        The file is there and cannot be read, nor can its ``.bak``.
+        The file exists, and neither it nor its ``.bak`` can be read.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Offsets:
         self._recount()
 
     def adopt(self, told: Mapping[str, Any]) -> None:
-        """Have the offsets of a master, in the words of GET_ALL_CONSUMER_OFFSET; groups that it does not name keep theirs.
+        """Adopt a master's offsets from its answer to GET_ALL_CONSUMER_OFFSET; groups that it lacks keep theirs.
 
         Source: RocketMQ 5.5.0 SlaveSynchronize#syncConsumerOffset.
         """
@@ -112,13 +112,14 @@ class Offsets:
     def cut_back(self, queues: Iterable[QueueInfo]) -> None:
         """Set offsets behind the ends of their queues to these ends; offsets of queues that are not named stay.
 
-        The log lost messages that the group had received: in a power cut, or by `serve --truncate-to-master`. The next messages
-        get their queue offsets, and a group that is away meanwhile would never receive them. Java leaves the offsets as they are.
+        The log lost messages that the group had received: in a power cut, or by `serve --truncate-to-master`. The next
+        messages get their queue offsets, and a group that is away then would never receive them. Java leaves the
+        offsets unchanged.
 
         Parameters
         ----------
         queues : iterable of QueueInfo
-            Of a store that has been recovered.
+            The queues of a store after its recovery.
         """
         ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
         moved = []
@@ -150,7 +151,7 @@ class Offsets:
     # ---- single offsets
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """Return the queue offset that a group has committed; -1 if there is none."""
+        """Return the queue offset that a group has committed; -1 if the group has committed none."""
         return self._table.get((topic, group), {}).get(queue_id, -1)
 
     def commit(
@@ -163,7 +164,7 @@ class Offsets:
         *,
         is_own: bool = False,
     ) -> None:
-        """Store a queue offset, also one before the present one.
+        """Store a queue offset, which may be before the present one.
 
         Parameters
         ----------
@@ -172,13 +173,13 @@ class Offsets:
         client : str
             Address of the connection, for the log and for the bound.
         is_own : bool
-            The broker's own group commits: no bound refuses that.
+            The broker's own group commits, to which no bound applies.
 
         Raises
         ------
         OffsetsFullError
-            The queue has no offset of the group yet, and there are `most`; from nine tenths of them on also if the connection
-            made more than its share.
+            The group has no offset of the queue yet, and the table has `most` offsets; from nine tenths of `most` on,
+            also if the connection made more than its share.
         """
         offsets = self._table.get((topic, group), {})
         before = offsets.get(queue_id)
@@ -214,7 +215,7 @@ class Offsets:
         self._made_by.pop(client, None)
 
     def note_pull(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Note where the next pull of a group begins; it is not saved, and above the bound the oldest topics of groups go."""
+        """Note where a group's next pull begins, in memory only; above the bound the oldest entries are dropped."""
         pulled = self._pulled.setdefault((topic, group), {})
         self._pulled_count += queue_id not in pulled
         pulled[queue_id] = queue_offset
@@ -222,7 +223,7 @@ class Offsets:
             self._pulled_count -= len(self._pulled.pop(next(iter(self._pulled))))
 
     def query_pull(self, group: str, topic: str, queue_id: int) -> int:
-        """Return where the next pull starts; the committed offset if no pull was seen, -1 if there is none either."""
+        """Return where the next pull starts: as noted, else at the committed offset; -1 without either."""
         pulled = self._pulled.get((topic, group), {}).get(queue_id)
         return self.query(group, topic, queue_id) if pulled is None else pulled
 
@@ -248,7 +249,7 @@ class Offsets:
         Raises
         ------
         OffsetsFullError
-            They would be more than are kept.
+            The table would have more than `most` offsets.
         """
         found = self._table.get((topic, source))
         if found is not None:
@@ -274,21 +275,21 @@ class Offsets:
                 self._changed = True
         self._recount()
 
-    # ---- the whole
+    # ---- the whole table
 
     def __len__(self) -> int:
         return len(self._table)
 
     def whole(self) -> dict[str, Any]:
-        """Return all committed offsets by Java's names: the body of GET_ALL_CONSUMER_OFFSET, and the contents of the file."""
+        """Return all committed offsets by Java's names, as in the file and the answer to GET_ALL_CONSUMER_OFFSET."""
         make = self.snapshot()
         return make()
 
     def snapshot(self) -> Callable[[], dict[str, Any]]:
-        """Return a function that gives `whole`, and that any thread may call.
+        """Return a function that returns `whole`, and that any thread may call.
 
-        Groups and topics, and the version, are those of now. The offsets of a group in a topic are copied in one step when their
-        turn comes: each is one that was committed, the one of now or a later one.
+        Groups, topics and the version are those of now. The offsets of a group in a topic are copied in one step when
+        their turn comes: each is the committed offset of now or of a later time.
         """
         entries, version = list(self._table.items()), self._version
         return partial(self._of_entries, entries, version)
@@ -302,7 +303,7 @@ class Offsets:
             if self._lmq and group.startswith(LMQ_PREFIX):
                 light[key] = offsets.get(0, 0)
             else:
-                # `copy` lets no other thread in, an iteration would.
+                # `copy` holds the GIL throughout; an iteration would not.
                 copied = offsets.copy()
                 other[key] = {
                     str(queue_id): queue_offset for queue_id, queue_offset in copied.items()
@@ -311,7 +312,7 @@ class Offsets:
         return {**whole, LMQ_TABLE: light} if self._lmq else whole
 
     def save_if_changed(self, then: Callable[[], object] | None = None) -> None:
-        """Write the file, if an offset differs from the last write, and call `then` when it is on disk."""
+        """Write the file if an offset has changed since the last write; call `then` when it is on disk."""
         if self._changed:
             self._changed = False
             self._files.save(self._file, self.snapshot, then)

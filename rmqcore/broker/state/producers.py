@@ -1,4 +1,4 @@
-"""Producer groups: who can be asked what became of a transaction, and who waits for a reply.
+"""Producer groups: the clients to ask about transactions, and to send replies to.
 
 Source: RocketMQ 5.5.0 ProducerManager.
 """
@@ -24,7 +24,7 @@ class Producers:
     timeout_ms : int
         A member that is silent for longer is gone.
     memory : ClientMemory
-        Bounds what the members take.
+        Bounds the memory of the members.
     """
 
     def __init__(self, timeout_ms: int, memory: ClientMemory) -> None:
@@ -48,7 +48,7 @@ class Producers:
         return list(self._groups.get(group, ()))
 
     def available_channel(self, group: str) -> Channel | None:
-        """Return the connection of one member, of the next one with each call; None if no member can be reached."""
+        """Return the connection of a member, another one with each call; None if no member can be reached."""
         channels = [channel for channel in self.channels(group) if not channel.closed]
         if not channels:
             return None
@@ -65,7 +65,7 @@ class Producers:
         Raises
         ------
         ClientMemoryError
-            The member does not fit into the broker's memory for clients; nothing is noted.
+            The member exceeds the broker's memory for clients; nothing is changed.
         """
         channel = client.channel
         before = self._groups.get(group, {}).get(channel)
@@ -80,7 +80,7 @@ class Producers:
         self._by_client_id[client.client_id] = client.channel
 
     def unregister(self, group: str, channel: Channel) -> None:
-        """Drop a member that says good-bye."""
+        """Drop a member that unregisters."""
         clients = self._groups.get(group, {})
         client = clients.pop(channel, None)
         if client is not None:
@@ -111,5 +111,5 @@ class Producers:
 
 
 def _bytes_of(group: str, client: ClientChannelInfo) -> int:
-    """About what a member of a group takes, and the group if it is the only one."""
+    """Return the estimated bytes of a member, and of the group if it is the only member."""
     return _GROUP_BYTES + 2 * getsizeof(group) + client.memory_bytes

@@ -1,4 +1,4 @@
-"""Locks of queues: which member of a group may consume a queue in order.
+"""Locks of queues, which say which member of a group may consume a queue in order.
 
 Source: RocketMQ 5.5.0 RebalanceLockManager; the bound is rmqcore's own.
 """
@@ -29,17 +29,17 @@ class _Lock:
 class QueueLocks:
     """The locks of all groups. Its methods are called by the loop's thread only.
 
-    Where all locks are taken, the connection that holds most loses its own and is closed; a connection that would hold most
-    itself gets no further lock. Locks of a connection that was closed count for it until they expire: its client may come back.
+    If all locks are taken, the connection that holds most loses its own and is closed; a connection that would itself
+    hold most gets no further lock. Locks of a closed connection count for it until they expire: its client may return.
 
     Parameters
     ----------
     now_ms : callable
         The clock.
     most : int
-        Locks of all groups together.
+        Most locks of all groups together.
     evict : callable
-        Closes a connection and forgets all that it had.
+        Closes a connection and forgets its data.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class QueueLocks:
     def try_lock_batch(
         self, group: str, queues: Iterable[MessageQueue], client_id: str, channel: Channel
     ) -> list[MessageQueue]:
-        """Lock queues for a client, or renew its locks; return those that are its own now."""
+        """Lock queues for a client, or renew its locks; return the queues that it holds now."""
         now_ms = self._now_ms()
         locked = []
         has_room = True
@@ -88,12 +88,12 @@ class QueueLocks:
         return all(_is_expired(lock, now_ms) for lock in self._groups.get(group, {}).values())
 
     def drop_expired(self) -> None:
-        """Forget the locks that are not in force any more."""
+        """Drop the expired locks."""
         now_ms = self._now_ms()
         self._forget_all(lambda lock: _is_expired(lock, now_ms))
 
     def _make_room(self, channel: Channel) -> bool:
-        """See that one more lock fits; False if this connection would hold most."""
+        """Make room for one more lock; return False if this connection would hold most."""
         while self._count >= self._most:
             (largest, held), *_ = self._held.most_common(1)
             if held <= self._held[channel] + 1:

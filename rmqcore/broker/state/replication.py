@@ -1,4 +1,4 @@
-"""Replication as a broker reports it: its slaves, or its master.
+"""The state of replication that a broker reports: its slaves, or its master.
 
 Source: RocketMQ 5.5.0 HARuntimeInfo.
 """
@@ -18,15 +18,15 @@ class SlaveInfo:
     peer : str
         ``ip:port``.
     ack : int
-        CommitLog offset up to which it holds the log; -1 before its first report.
+        CommitLog offset up to which the slave holds the log; -1 before its first report.
     sent_to : int
-        CommitLog offset behind the bytes that it was sent last; -1 before its first report.
+        CommitLog offset behind the last bytes sent to the slave; -1 before its first report.
     lag_bytes : int
-        CommitLog bytes that it lacks.
+        CommitLog bytes that the slave lacks.
     lag_s : float
-        Seconds since it held all of the log; 0 while it does.
+        Seconds since the slave held all of the log; 0 while it holds all.
     bytes_per_second : int
-        Bytes of the log that it was sent in the last second.
+        Bytes of the log sent to the slave in the last second.
     in_sync : bool
     """
 
@@ -46,23 +46,23 @@ class MasterInfo:
     Attributes
     ----------
     ha_address : str
-        ``host:port`` of its HA port; empty while it is not known.
+        ``host:port`` of the master's HA port; empty while unknown.
     address : str
-        ``host:port`` of its broker; empty while it is not known.
+        ``host:port`` of the master's broker; empty while unknown.
     connected : bool
-        The HA connection stands.
+        The HA connection is open.
     last_read_ms, last_write_ms : int
-        When it was heard last, and reported to last; milliseconds since the epoch, 0: never.
+        Times of the last read from the master and of the last report to it, in milliseconds since the epoch; 0: never.
     bytes_per_second : int
-        Bytes of the log that came in the last second.
+        Bytes of the log received in the last second.
     master_end : int
-        CommitLog offset where its log ended when it was asked last; 0: not known.
+        CommitLog offset where the master's log ended in its last answer; 0: unknown.
     lag_bytes : int
-        CommitLog bytes up to there that the slave lacks.
+        CommitLog bytes up to `master_end` that the slave lacks.
     lag_s : float
-        Seconds since it lacked none; 0 while that is so.
+        Seconds since the slave lacked none; 0 while it lacks none.
     error : str
-        Why it is not followed; empty while it is.
+        Why the slave does not follow the master; empty while it follows.
     """
 
     ha_address: str = ""
@@ -87,12 +87,12 @@ def _no_master() -> MasterInfo | None:
 
 @dataclass(slots=True)
 class Replication:
-    """State of the HA sockets for handlers; without sockets there are no copies.
+    """State of the HA sockets for handlers; without sockets the broker has neither slaves nor a master.
 
     Attributes
     ----------
     ha_address : str or None
-        ``host:port`` of the own HA port that slaves are told; None: nothing listens.
+        ``host:port`` of the own HA port, as slaves receive it; None if nothing listens.
     slaves : callable
         Returns the slaves that are connected.
     master : callable
@@ -105,7 +105,7 @@ class Replication:
 
 
 class ByteRate:
-    """Bytes per second of a counter that only grows, by the looks at it."""
+    """The rate of a growing counter in bytes per second, computed from the values that `look` notes."""
 
     __slots__ = ("_at", "_before", "rate")
 

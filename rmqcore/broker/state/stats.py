@@ -51,9 +51,9 @@ class StatsSnapshot:
 
 @dataclass(slots=True)
 class StatsItem:
-    """A counter, with what it was at some moments of the last minute, hour and day, and when it was last counted up.
+    """A counter, with its values at some moments of the last minute, hour and day, and the time of its last increase.
 
-    The moments are lists, which take less than half of what deques do: there are many counters, and few moments of each.
+    The moments are lists, which need less than half the memory of deques: counters are many, moments of each are few.
     """
 
     value: int = 0
@@ -64,7 +64,7 @@ class StatsItem:
     day: list[Moment] = field(default_factory=list)
 
     def sample(self, moments: list[Moment], most: int, step_ms: int, now_ms: int) -> None:
-        """Keep what the counter is now; before the first such moment it was 0."""
+        """Keep the present value of the counter; its value before the first moment is 0."""
         if not moments:
             moments.append((now_ms - step_ms, 0, 0))
         moments.append((now_ms, self.value, self.times))
@@ -73,7 +73,7 @@ class StatsItem:
 
 
 def snapshot(moments: Sequence[Moment]) -> StatsSnapshot:
-    """Return what was counted between the first and the last moment.
+    """Return the counts between the first and the last moment.
 
     Source: RocketMQ 5.5.0 StatsItem#computeStatsData.
     """
@@ -97,14 +97,14 @@ def minute_tps(item: StatsItem | None) -> float:
 
 @dataclass(slots=True)
 class DayTotals:
-    """A total, and what it was when today and yesterday began."""
+    """A total, and its values at the start of today and of yesterday."""
 
     total: int = 0
     today_morning: int = 0
     yesterday_morning: int = 0
 
     def next_day(self) -> None:
-        """Note that a day begins."""
+        """Note the start of a day."""
         self.yesterday_morning, self.today_morning = self.today_morning, self.total
 
 
@@ -125,12 +125,12 @@ class BrokerStats:
     Parameters
     ----------
     cluster : str
-        The key of what is counted for the whole broker.
+        The key of the counters for the whole broker.
     now_ms : callable
     is_system : callable
-        Whether RocketMQ itself uses a topic of this name.
+        Returns whether RocketMQ itself uses a topic of this name.
     most_items : int
-        Counters of topics and groups; above, the ones that were counted up the longest ago are forgotten.
+        Most counters of topics and groups; above it, those that have not changed for longest are dropped.
 
     Attributes
     ----------
@@ -139,9 +139,9 @@ class BrokerStats:
         As `Totals`.
     put_bytes : int
     put_days, get_days : DayTotals
-        Messages put and got, those of topics left out that RocketMQ itself uses.
+        Messages put and got, without those of topics that RocketMQ itself uses.
     take_counts : callable
-        Adds what native code has counted since it was last called. Each second, and for whoever asks for totals.
+        Adds the counts of native code since its last call. Called each second, and before totals are read.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class BrokerStats:
             self.put_days.total += messages
 
     def group_get(self, group: str, topic: str, messages: int, msg_size: int) -> None:
-        """Count messages that a group was given at once, with their bytes in the log."""
+        """Count messages that a group received at once, with their bytes in the log."""
         key = f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}"
         self._add(GROUP_GET_NUMS, key, messages)
         self._add(GROUP_GET_SIZE, key, msg_size)
@@ -185,16 +185,16 @@ class BrokerStats:
             self.get_days.total += messages
 
     def send_back(self, group: str, topic: str) -> None:
-        """Count a message that a group gave back."""
+        """Count a message that a group sent back."""
         self._add(SNDBCK_PUT_NUMS, f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}", 1)
 
     def broker_put(self, messages: int) -> None:
-        """Count messages that were put at once, whatever their topic."""
+        """Count messages of any topic that were put at once."""
         self.put += messages
         self._add(BROKER_PUT_NUMS, self._cluster, messages)
 
     def broker_get(self, messages: int) -> None:
-        """Count messages that were got at once; none where a get has found nothing."""
+        """Count the messages of one get; 0 for a get that found no messages."""
         if messages:
             self.found += 1
             self.transferred += messages
@@ -219,7 +219,7 @@ class BrokerStats:
         return item
 
     def _forget_oldest(self, many: int) -> None:
-        """Forget the counters that were counted up the longest ago; a tenth at once, as it takes a look at all."""
+        """Drop the counters that have not changed for longest: a tenth at once, because each call visits all."""
         found = [
             (item.counted, name, key)
             for name in NAMES[:-_OF_BROKER]
@@ -233,7 +233,7 @@ class BrokerStats:
         _LOG.warning(text, min(many, len(found)), self._most_items)
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget what was counted for a topic.
+        """Drop the counters of a topic.
 
         Source: RocketMQ 5.5.0 BrokerStatsManager#onTopicDeleted.
         """
@@ -241,7 +241,7 @@ class BrokerStats:
         self._forget(lambda key: key == topic or key.startswith(of_groups))
 
     def group_deleted(self, group: str) -> None:
-        """Forget what was counted for a group.
+        """Drop the counters of a group.
 
         Source: RocketMQ 5.5.0 BrokerStatsManager#onGroupDeleted.
         """
@@ -264,7 +264,7 @@ class BrokerStats:
         self._seconds.append(totals)
 
     def every_ten_seconds(self) -> None:
-        """Keep what the counters are now, for minutes; when it is time for hours and days too."""
+        """Keep the present values of the counters for the last minute; when due, also for the last hour and day."""
         now_ms = self._now_ms()
         if _local_day(now_ms) != self._day:
             self._day = _local_day(now_ms)
@@ -286,7 +286,7 @@ class BrokerStats:
         self._day_ms = now_ms if day else self._day_ms
 
     def _forget_idle(self) -> None:
-        """Forget the counters that have counted nothing for longer than any span of time that is asked for."""
+        """Drop the counters that have not changed for longer than the longest reported span of time."""
         for name in NAMES[:-_OF_BROKER]:
             items = self._items[name]
             for key in [k for k, one in items.items() if self._step - one.counted > IDLE_STEPS]:
@@ -296,17 +296,17 @@ class BrokerStats:
     # ---- asking -------------------------------------------------------------------------------------
 
     def item(self, name: str, key: str) -> StatsItem | None:
-        """Return a counter, as ``TOPIC_PUT_NUMS`` of a topic; None if nothing was counted."""
+        """Return a counter, for example ``TOPIC_PUT_NUMS`` of a topic; None if nothing was counted."""
         return self._items.get(name, {}).get(key)
 
     def keys(self, name: str) -> list[str]:
-        """For what something was counted under a name."""
+        """Return the keys, topics for example, that have a counter with this name."""
         return list(self._items.get(name, ()))
 
     def rate(self, kind: str, seconds: int) -> float:
-        """How much there was a second in the last so many seconds; `kind` is a field of `Totals`."""
+        """Return the rate per second over the last `seconds` seconds; `kind` is a field of `Totals`."""
         if len(self._seconds) <= seconds:
-            return 0.0  # as in Java, until the broker is so old
+            return 0.0  # as in Java, until the broker has run that long
         last, first = self._seconds[-1], self._seconds[-1 - seconds]
         span_ms = last.at_ms - first.at_ms
         if span_ms <= 0:
@@ -316,6 +316,6 @@ class BrokerStats:
 
 
 def _local_day(timestamp_ms: int) -> tuple[int, int]:
-    """Year and day of a time, where the broker is."""
+    """Return year and day of a time, in the broker's time zone."""
     here = time.localtime(timestamp_ms / 1000)
     return here.tm_year, here.tm_yday

@@ -1,4 +1,4 @@
-"""Logs that a store has failed, refuses messages, or has a thread that cannot work, that this is over, and what was deleted."""
+"""Log lines about a store: that it has failed, refuses messages, has a thread in trouble, recovers, deletes files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class StoreWatch:
-    """Looks at a store once a second. Its methods are called by the loop's thread only.
+    """Checks a store once per second. Its methods are called by the loop's thread only.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class StoreWatch:
     Attributes
     ----------
     on_failed : callable, optional
-        Called once, when the store has failed.
+        Called once, after the store has failed.
     """
 
     def __init__(self, store: MessageStore) -> None:
@@ -37,7 +37,7 @@ class StoreWatch:
         self.on_failed: Callable[[], object] | None = None
 
     def look(self) -> None:
-        """Log what has changed since the last look."""
+        """Log the changes since the last call."""
         if self._failed:
             return
         store, refusal = self._store, self._store.refusal
@@ -69,7 +69,7 @@ class StoreWatch:
             _LOG.warning("%s of the store works again", name)
         for name, what in errors.items():
             if self._refusal is not None and self._refusal in what:
-                continue  # the log has it
+                continue  # the log has it already
             if (
                 name not in self._waiting
                 and now - self._said.get(name, -SAY_AGAIN_S) >= SAY_AGAIN_S
@@ -79,7 +79,7 @@ class StoreWatch:
                 _LOG.warning("%s of the store failed and tries again: %s", name, what)
 
     def why(self) -> str | None:
-        """Why the store takes no messages now; None if it does."""
+        """Return why the store refuses messages now; None if it accepts them."""
         refusal = self._store.refusal
         if refusal is None or not self._store.failed:
             return refusal
@@ -87,7 +87,7 @@ class StoreWatch:
 
 
 def _log_clean(report: CleanReport) -> None:
-    """Log which files a round of cleaning deleted; a warning if messages went before their time."""
+    """Log the files that a round of cleaning deleted, as a warning if messages were deleted before their time."""
     done = f"deleted {len(report.deleted)} files ({report.freed_bytes} bytes), the first one {report.deleted[0]}"
     if report.reason == "forced":
         _LOG.warning(

@@ -1,4 +1,4 @@
-"""The topics of a broker: kept in ``config/topics.json``, and made by sends where a broker allows it.
+"""The topics of a broker: kept in ``config/topics.json``, and created by sends if the broker allows it.
 
 Source: RocketMQ 5.5.0 TopicConfigManager.
 """
@@ -44,8 +44,8 @@ _LOG = logging.getLogger("rmqcore.broker")
 class TopicConfigs:
     """The topics that a broker knows. Its methods are called by the loop's thread only.
 
-    A topic that a send makes is known when it is on disk and the name servers were told: until then `get` has None, and other
-    sends that want it wait for the same.
+    A topic that a send creates is known once it is on disk and registered at the name servers. Until then `get` returns
+    None, and other sends to it wait as well.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class TopicConfigs:
     settings : BrokerSettings
         Those of the broker, as they are now.
     on_change : callable or None
-        Registers topics; without one, nobody is told.
+        Registers topics; without it, no name server learns of them.
     watch : callable or None
-        Told the name of each topic of which `get` gives something else from now on.
+        Receives the name of each topic for which `get` returns another result from now on.
 
     Raises
     ------
@@ -113,11 +113,11 @@ class TopicConfigs:
         return name in self._own or is_system_topic(name)
 
     def system_topics(self) -> list[str]:
-        """Name the topics that RocketMQ itself uses, the broker's and the cluster's own included."""
+        """Return the names of the topics that RocketMQ itself uses, including the broker's and the cluster's own."""
         return sorted(self._own | SYSTEM_TOPICS)
 
     def tell_of_unknown(self, names: Iterable[str]) -> None:
-        """Log which of some topics with messages no client can read; those of groups are made by the groups."""
+        """Log the unknown ones of some topics with messages: no client can read them. Topics of groups are left out."""
         known = self._topics
         unknown = [
             name
@@ -132,14 +132,14 @@ class TopicConfigs:
             )
             _LOG.warning(text, f"config/{FILE}", listed)
 
-    # ---- making -------------------------------------------------------------------------------------
+    # ---- creating -----------------------------------------------------------------------------------
 
     def create_for_send(
         self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, then: Then
     ) -> None:
         """Call `then` with the topic of a message, which is created if `default_topic` allows that; with None if it does not.
 
-        `then` is called at once where nothing is to be made, and otherwise later.
+        `then` is called at once if no topic is created, and later otherwise.
 
         Source: RocketMQ 5.5.0 TopicConfigManager#createTopicInSendMessageMethod.
         """
@@ -169,7 +169,7 @@ class TopicConfigs:
         self._make(TopicConfig(topic, queue_nums, queue_nums, perm, topic_sys_flag=sys_flag), then)
 
     def _known_or_made(self, topic: str, then: Then) -> bool:
-        """Call `then` at once, or later, where the topic needs no making."""
+        """Call `then`, at once or later, if the topic exists or is being created; return whether that is so."""
         known = self._topics.get(topic)
         if known is not None:
             then(known)
@@ -198,7 +198,7 @@ class TopicConfigs:
         self._save(partial(self._tell, (topic,), partial(self._is_made, made)))
 
     def _are_too_many(self, names: AbstractSet[str]) -> bool:
-        """Return True if topics of these names have no room."""
+        """Return True if the broker would have too many topics with these."""
         new = names - self._topics.keys() - self._made.keys()
         return bool(new) and (
             len(self._topics) + len(self._made) + len(new) > self.settings.max_topics
@@ -215,20 +215,20 @@ class TopicConfigs:
     # ---- changing -----------------------------------------------------------------------------------
 
     def update(self, topic: TopicConfig, then: Callable[[], object] | None = None) -> None:
-        """Make a topic or change it, as `update_all`."""
+        """Create or change a topic, as `update_all` does."""
         self.update_all([topic], then)
 
     def update_all(
         self, topics: list[TopicConfig], then: Callable[[], object] | None = None
     ) -> None:
-        """Make or change topics, all or none; `then` is called when they are on disk and the name servers were told.
+        """Create or change topics, all or none; `then` is called when they are on disk and registered.
 
-        Their attributes are changes: ``+name`` with a value, or ``-name``.
+        The topics' attributes are changes: ``+name`` with a value, or ``-name``.
 
         Raises
         ------
         ValueError
-            A name or an attribute is invalid, or there are ``maxTopics``.
+            A name or an attribute is invalid, or the broker already has ``maxTopics`` topics.
 
         Notes
         -----
@@ -255,7 +255,7 @@ class TopicConfigs:
         return replace(topic, attributes=attributes)
 
     def set_order(self, names: Iterable[str]) -> None:
-        """Note of topics that their messages are ordered over all brokers, as a name server says.
+        """Mark topics whose messages are ordered over all brokers, as a name server says.
 
         Source: RocketMQ 5.5.0 TopicConfigManager#updateOrderTopicConfig.
         """
@@ -278,14 +278,14 @@ class TopicConfigs:
         self._note(name)
 
     def undo_delete(self, name: str) -> None:
-        """Have a topic again after `begin_delete`, unless it was made anew."""
+        """Restore a topic after `begin_delete`, unless it was created again."""
         found = self._leaving.pop(name, None)
         if found is not None:
             self._topics.setdefault(name, found)
             self._note(name)
 
     def end_delete(self, name: str, then: Callable[[], object]) -> None:
-        """Forget a topic for good after `begin_delete`; `then` is called when that is on disk, and name servers know of it."""
+        """Delete a topic for good after `begin_delete`; `then` is called when that is on disk and registered."""
         if self._leaving.pop(name, None) is None:
             then()
             return
@@ -293,7 +293,7 @@ class TopicConfigs:
         self._save(partial(self._tell, (), then))
 
     def adopt(self, table: TopicTable) -> None:
-        """Have the topics of a master instead of these, and the version of its table; what only this broker has is deleted.
+        """Replace the topics and the version of the table by a master's; topics that the master lacks are deleted.
 
         Source: RocketMQ 5.5.0 SlaveSynchronize#syncTopicConfig.
         """
@@ -316,7 +316,7 @@ class TopicConfigs:
         self._tell((), nothing)
 
     def tell_all(self) -> None:
-        """Register all topics anew: what the broker permits is another thing now."""
+        """Register all topics again, after a change of the broker's permission."""
         self._version = self._version.next(self._now_ms())
         self._tell((), nothing)
 

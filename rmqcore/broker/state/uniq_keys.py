@@ -1,4 +1,4 @@
-"""Unique keys for messages that come without one.
+"""Unique keys for messages that clients send without one.
 
 Source: RocketMQ 5.5.0 MessageClientIDSetter.
 """
@@ -17,7 +17,7 @@ _PORT_SIZE = 4
 
 
 class UniqKeys:
-    """Makes keys as Java's clients do: address, process, a number of this object, milliseconds of the month, a counter; in hex.
+    """Makes keys as Java's clients do, in hex: address, process, a number of this object, time in the month, a counter.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class UniqKeys:
 
 
 def _month_of(now_ms: int) -> tuple[int, int]:
-    """Begin and end of the month, in the zone of this machine: readers of such a key count from there."""
+    """Return start and end of the month in this machine's time zone: readers of a key count its time from the start."""
     now = time.localtime(now_ms // 1000)
     days = [
         (now.tm_year, now.tm_mon, 1, 0, 0, 0, 0, 0, -1),

@@ -1,4 +1,4 @@
-"""Transactions: `service` has the halves that ended, `check` asks about the others, with the other modules.
+"""Transactions: `service` ends halves, `check` asks producers about the others; the other modules help them.
 
 May import `put_message`, `stored_copy`, `names` and `state` of the broker; no handler.
 """

@@ -19,13 +19,13 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 class TransactionCheck:
-    """A round, from its begin on. Its methods are called by the loop's thread only.
+    """A round, which starts at once. Its methods are called by the loop's thread only.
 
     Parameters
     ----------
     broker : BrokerParts
     memories : dict of int to HalfMemory
-        What this process knows of the halves, by queue.
+        This process's knowledge of the halves, by queue.
     """
 
     def __init__(self, broker: BrokerParts, memories: dict[int, HalfMemory]) -> None:
@@ -36,11 +36,11 @@ class TransactionCheck:
         self._go_on(None)
 
     def stop(self) -> None:
-        """Go no further. The next round begins where the offsets say."""
+        """Stop the round. The next one starts at the saved offsets."""
         self.is_over = True
 
     def _go_on(self, answer: object) -> None:
-        """Make the next slice. Whatever goes wrong ends the round, and the next one begins anew."""
+        """Run the next slice. An error ends the round; the next round starts again."""
         if self.is_over:
             return
         loop = self._broker.loop

@@ -1,4 +1,4 @@
-"""A walk through one queue of halves: which are asked about, put off or given up, and where the next walk begins.
+"""A walk through one queue of halves, which checks, puts off or gives up each, and moves the offset of the next walk.
 
 Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl#check, AbstractTransactionalMessageCheckListener.
 """
@@ -58,7 +58,7 @@ class HalfWalk:
     broker : BrokerParts
     queue_id : int
     memory : HalfMemory
-        What this process knows of the halves of the queue.
+        This process's knowledge of the halves of the queue.
     """
 
     def __init__(self, broker: BrokerParts, queue_id: int, memory: HalfMemory) -> None:
@@ -72,7 +72,7 @@ class HalfWalk:
         self._marks = TransactionMarks(broker, queue_id, least=self._half_offset)
 
     def steps(self) -> Steps:
-        """Walk to the first half whose time has not come."""
+        """Walk to the first half that is not due."""
         yield from self._marks.read_more()
         misses = count = 0
         while self._broker.steady_ms() <= self._end_ms:
@@ -98,12 +98,12 @@ class HalfWalk:
         yield from self._commit()
 
     def _check(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
-        """Do with a half what is to be done; False: its time has not come, and the walk ends here."""
+        """Check, put off or give up a half; return False if it is not due: the walk ends there."""
         settings = self._broker.settings
         properties = half.properties
         if self._is_too_often(properties) or self._is_too_old(half):
             return (yield from self._give_up(half, properties))
-        # Stored since the walk began. Java compares times, and stops for as long as a clock was set back.
+        # Stored since the walk began. Java compares times, and stops for the time by which a clock was set back.
         if half.phy_offset >= self._end_phy_offset:
             return False
         immunity_ms = _immunity_ms(properties.get(IMMUNITY), settings.transaction_time_out)
@@ -134,7 +134,7 @@ class HalfWalk:
         return newest_ms - self._start_ms > timeout_ms or age_ms < 0
 
     def _is_too_often(self, properties: dict[str, str]) -> bool:
-        """Count a check; whether there were enough."""
+        """Count a check; return True if the half was checked often enough."""
         text = properties.get(CHECK_TIMES)
         times = 0 if text is None else long_of(text, -1)
         if text is not None and times >= self._broker.settings.transaction_check_max:
@@ -160,7 +160,7 @@ class HalfWalk:
         return True
 
     def _put_off(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
-        """Store a half again whose own time to be checked has not come, unless it has ended.
+        """Store a half again if its own time for a check has not come, unless it has ended.
 
         Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl#checkPrepareQueueOffset.
         """
@@ -193,7 +193,7 @@ class HalfWalk:
             return True
         again = half_again(half, properties)
         result = self._put(again)
-        # What a check adds may be too much for its properties.
+        # The properties that a check adds may exceed the limit.
         if is_final(self._broker, again, result.status):
             return (yield from self._give_up(half, half.properties))
         if not result.stored:
@@ -205,7 +205,7 @@ class HalfWalk:
             return True
         try:
             channel.send(self._question(half, properties, result))
-        except ValueError as error:  # it is given up in the end, and people can look at it
+        except ValueError as error:  # it is given up in the end, and stored for operators
             _LOG.error("a half message cannot be checked: %s", error)
         return True
 
@@ -235,7 +235,7 @@ class HalfWalk:
         )
 
     def _put(self, message: Message) -> PutResult:
-        """Store a half once more; where the store does not take it the next round tries again."""
+        """Store a half again; if the store refuses it, the next round tries again."""
         status = refusal(self._broker, message)
         if status is not None:
             return refused_result(status)
@@ -250,7 +250,7 @@ class HalfWalk:
         return result
 
     def _commit(self) -> Steps:
-        """Move the offsets behind what this round has done with, once the disk has all that they stand for.
+        """Move the offsets behind the halves that this round has handled, once the disk has all that replaces them.
 
         These are the halves that were stored again, and the messages and marks of those that ended a moment ago.
         """
@@ -281,6 +281,6 @@ class HalfWalk:
 
 
 def _immunity_ms(text: str | None, timeout_ms: int) -> int:
-    """How long after its birth a half is not checked. Source: TransactionalMessageServiceImpl#getImmunityTime."""
+    """Return the age up to which a half is not checked. Source: TransactionalMessageServiceImpl#getImmunityTime."""
     seconds = -1 if text is None else long_of(text, -1)
     return timeout_ms if seconds == -1 else seconds * 1000

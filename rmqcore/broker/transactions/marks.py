@@ -34,19 +34,19 @@ def consumed_offset(broker: BrokerParts, topic: str, queue_id: int) -> int:
 
 
 class TransactionMarks:
-    """The marks of one queue, from the first that is not done with.
+    """The marks of one queue, from the first unfinished one on.
 
     Parameters
     ----------
     broker : BrokerParts
     queue_id : int
     least : int
-        Halves before this queue offset are done with, and so are their marks.
+        Halves before this queue offset, and their marks, are finished.
 
     Attributes
     ----------
     newest_born_ms : int or None
-        Of the last message that the last `read_more` brought; None where it brought none.
+        Born time of the last message that the last `read_more` read; None if it read none.
     """
 
     def __init__(self, broker: BrokerParts, queue_id: int, *, least: int) -> None:
@@ -62,7 +62,7 @@ class TransactionMarks:
         self.newest_born_ms: int | None = None
 
     def read_more(self) -> Generator[Ask, Any, bool]:
-        """Read the next messages; whether there were any."""
+        """Read the next messages; return whether any were read."""
         wanted = TRANS_OP_HALF_TOPIC, self._queue_id, self._next, _MARKS_AT_ONCE
         found = yield from get_when_warm(self._broker, *wanted)
         self.newest_born_ms = None
@@ -99,7 +99,7 @@ class TransactionMarks:
         return True
 
     def done_offset(self) -> int:
-        """Return the queue offset of the first message that is not done."""
+        """Return the queue offset of the first unfinished message."""
         while self._begin in self._done:
             self._done.discard(self._begin)
             self._begin += 1

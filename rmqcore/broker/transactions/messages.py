@@ -50,7 +50,7 @@ def committed(half: MessageView) -> Message:
     Raises
     ------
     ValueError
-        The half does not say where it belongs.
+        The half lacks its real topic or queue.
     """
     topic, queue_id = real_place(half)
     message = copy_of(half, topic, queue_id)
@@ -64,9 +64,9 @@ def committed(half: MessageView) -> Message:
 
 
 def half_again(half: MessageView, properties: dict[str, str]) -> Message:
-    """Return a half to store again, behind all others: it was checked, or its check is not due.
+    """Return a copy of a half to store behind all others, after its check or because its check is not due.
 
-    Java drops the flag of a message there.
+    Java's copy loses the message's flag.
     """
     message = copy_of(half, half.topic, half.queue_id, properties)
     message.reconsume_times = 0
@@ -74,12 +74,12 @@ def half_again(half: MessageView, properties: dict[str, str]) -> Message:
 
 
 def given_up(half: MessageView, properties: dict[str, str]) -> Message:
-    """Return a half that was checked too often, or is too old, as it is stored for operators."""
+    """Return the copy for operators of a half that was checked too often or is too old."""
     return copy_of(half, TRANS_CHECK_MAX_TIME_TOPIC, 0, properties)
 
 
 def first_offset(half: MessageView) -> int | None:
-    """Return the queue offset by which a half's producer knows it: another one if the half was put off; None if it has none."""
+    """Return the queue offset by which a half's producer knows it: that of the first copy; None if it is invalid."""
     text = half.properties.get(PREPARED_QUEUE_OFFSET)
     first = half.queue_offset if text is None else long_of(text, -1)
     return None if first == -1 else first
@@ -91,7 +91,7 @@ class HalfMemory:
     Attributes
     ----------
     ended : set of int
-        Queue offsets of halves that ended: their marks may not be in their queue yet.
+        Queue offsets of halves that ended, whose marks may not be in their queue yet.
     put_off : set of int
         Queue offsets by which producers know the halves that were stored again because their time had not come.
     """
@@ -101,13 +101,13 @@ class HalfMemory:
         self.put_off: set[int] = set()
 
     def forget_before(self, half_offset: int) -> None:
-        """Forget the halves before a queue offset, but for those that lie further behind by now."""
+        """Forget the halves before a queue offset, except those that were stored again behind it."""
         gone = {end for end in self.ended if end < half_offset and end not in self.put_off}
         self.ended -= gone
 
 
 def long_of(text: str, default: int) -> int:
-    """Read a number as Java's `Long.parseLong`; `default` where it is none."""
+    """Read a number as Java's `Long.parseLong`; return `default` if the text is not a number."""
     digits = text[1:] if text[:1] in {"+", "-"} else text
     fits = digits.isascii() and digits.isdigit() and len(digits) <= 18
     return int(text) if fits else default
@@ -119,11 +119,11 @@ def done_message(queue_id: int, text: str, address: str, now_ms: int) -> Message
     Parameters
     ----------
     queue_id : int
-        Of the halves, and of this message.
+        The queue of the halves and of this message.
     text : str
         The queue offsets of the halves, a comma behind each.
     address : str
-        Of this broker.
+        The address of this broker.
     now_ms : int
     """
     return Message(
@@ -138,7 +138,7 @@ def done_message(queue_id: int, text: str, address: str, now_ms: int) -> Message
 
 
 def done_offsets(message: MessageView) -> list[int]:
-    """Read the queue offsets of the halves that a message marks as ended; what is none is left out."""
+    """Read the queue offsets of the halves that a message marks as ended; invalid ones are left out."""
     if message.tags != DONE_TAG:
         return []
     words = message.body.decode("utf-8", "replace").split(SEPARATOR)

@@ -1,4 +1,4 @@
-"""Transactions: which halves have ended, and what their producers are asked about those that have not.
+"""Transactions: the marks of halves that have ended, and the checks of halves that have not.
 
 Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl, TransactionalOpBatchService, TransactionalMessageCheckService.
 """
@@ -38,13 +38,13 @@ class Transactions:
         self._check: TransactionCheck | None = None
 
     def start(self) -> None:
-        """Begin to check halves, each `transaction_check_interval`; a slave leaves that to its master."""
+        """Begin to check halves every `transaction_check_interval`; a slave leaves that to its master."""
         if self._broker.store.config.is_slave:
             return
         self._broker.every(self._broker.settings.transaction_check_interval, self.check)
 
     def stop(self) -> None:
-        """Check no more, and write the marks that wait."""
+        """Stop checking, and write the marks that wait."""
         if self._check is not None:
             self._check.stop()
             self._check = None
@@ -56,9 +56,9 @@ class Transactions:
     # ---- halves that ended ------------------------------------------------------------------------------
 
     def end(self, half: MessageView) -> None:
-        """Note that a half was committed or rolled back: it is not asked about any more.
+        """Note that a half was committed or rolled back, which ends its checks.
 
-        The mark is written with others, a moment later. What a kill finds unwritten is asked about again.
+        The mark is written with others, a moment later. If the process is killed before, the half is checked again.
         """
         memory = self._memories.setdefault(half.queue_id, HalfMemory())
         memory.ended.add(half.queue_offset)
@@ -76,7 +76,7 @@ class Transactions:
         """Write all marks that wait, in messages of about `OP_MSG_MAX_SIZE` bytes."""
         self._timer = None
         self._write(least_size=1)
-        self._wait_for_more()  # where the store did not take them
+        self._wait_for_more()  # if the store refused some
 
     def _wait_for_more(self) -> None:
         if self._marks_size and self._timer is None:
@@ -84,7 +84,7 @@ class Transactions:
             self._timer = self._broker.loop.call_later(wait, self.write_marks)
 
     def _write(self, least_size: int) -> None:
-        """Write the marks of each queue, as long as there are so many bytes of them."""
+        """Write the marks of each queue until fewer than `least_size` bytes of them are left."""
         for queue_id, marks in self._marks.items():
             while sum(map(len, marks)) >= least_size:
                 count, text = _joined(marks)
@@ -108,16 +108,16 @@ class Transactions:
         broker.stats.broker_put(1)
         return True
 
-    # ---- halves that have not ---------------------------------------------------------------------------
+    # ---- halves that have not ended ---------------------------------------------------------------------
 
     def check(self) -> None:
-        """Begin a round of checks, unless the one before still goes on."""
+        """Begin a round of checks, unless the previous one is still running."""
         if self._check is None or self._check.is_over:
             self._check = TransactionCheck(self._broker, self._memories)
 
 
 def _joined(marks: list[str]) -> tuple[int, str]:
-    """Join marks up to the size of one message: how many, and the text."""
+    """Join marks up to the size of one message; return how many, and the text."""
     size = count = 0
     for mark in marks:
         if size >= OP_MSG_MAX_SIZE:

@@ -18,10 +18,10 @@ Steps = Generator[float | Ask, Any, None]
 def get_when_warm(
     broker: BrokerParts, topic: str, queue_id: int, queue_offset: int, max_messages: int
 ) -> Generator[Ask, Any, GetResult]:
-    """Get messages; where a disk has to be waited for, another thread does that."""
+    """Get messages; if that would wait for the disk, let another thread read them first."""
     wanted = topic, queue_id, queue_offset, max_messages
     found = broker.store.get_warm(*wanted)
     if found is None:
         yield partial(broker.readers.run, partial(broker.store.read_in, *wanted))
-        found = broker.store.get(*wanted)  # it meets what went wrong there
+        found = broker.store.get(*wanted)  # raises an error of the read again
     return found

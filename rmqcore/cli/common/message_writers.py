@@ -27,7 +27,7 @@ class MessageWriter(Protocol):
         """Write the messages that wait."""
 
     def close(self) -> None:
-        """Write the waiting messages, and the end of the format, such as a closing bracket."""
+        """Write the waiting messages, and the end of the format, for example a closing bracket."""
 
 
 class LineWriter:
@@ -68,7 +68,7 @@ class CsvWriter(LineWriter):
         self._lines.append(CSV_HEADER)
 
     def write(self, item: MessageView | Blank) -> None:
-        """Add a row; CSV has none for a BLANK."""
+        """Add a row; a BLANK has no row in CSV."""
         if isinstance(item, MessageView):
             super().write(item)
 
@@ -122,7 +122,7 @@ def text_writer(
     csv_safe: bool = False,
     shape: TableShape | None = None,
 ) -> MessageWriter:
-    """Make the writer of a text format; with `terminal` rows of a table are folded to its width, `shape` says more of it."""
+    """Return the writer of a text format; with `terminal`, rows of a table are folded to its width as `shape` asks."""
     if kind == RowFormat.csv:
         return CsvWriter(out, csv_encoder(bodies.text, csv_safe=csv_safe))
     if kind == RowFormat.table:

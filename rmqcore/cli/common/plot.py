@@ -123,7 +123,7 @@ def picture(path: Path, heights: Sequence[float], title: str = "") -> Iterator[l
 
 
 def shown_name(name: str, most: int = MAX_NAME) -> str:
-    """Return a stored name as a picture shows it: printable, and cut if it is long."""
+    """Return a stored name for a picture: printable, and cut if it is long."""
     text = printable(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -147,7 +147,7 @@ def time_axis(axis: Axis) -> None:
 
 
 def bytes_axis(axis: Axis, after: str = "") -> None:
-    """Format an axis as bytes, such as ``1.5 GiB``, followed by `after`, such as ``/s``."""
+    """Format an axis as bytes, for example ``1.5 GiB``, followed by `after`, for example ``/s``."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     class PowersOfTwo(MaxNLocator):

@@ -131,7 +131,7 @@ def column_widths(
 ) -> list[int] | None:
     """Return widths of the columns in a line; None if the line has no room for all.
 
-    Long texts become narrow first, then what folds at a space, such as times, then all texts.
+    Long texts become narrow first, then values that fold at a space, for example times, then all texts.
     """
     room -= GAP * (len(natural) - 1)
     if sum(least) > room:
@@ -175,7 +175,7 @@ def table_lines(cells: Sequence[str], widths: Sequence[int], texts: Sequence[boo
 
 
 def card_lines(names: Sequence[str], cells: Sequence[str], width: int) -> list[str]:
-    """Lines of a row for which no table has room: each value behind its name."""
+    """Return the lines of a row for which no table has room: each value behind its name."""
     margin = max(map(cell_len, names), default=0) + GAP
     lines = []
     for name, cell in zip(names, cells, strict=True):

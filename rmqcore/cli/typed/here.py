@@ -18,7 +18,7 @@ from rmqcore.offline.reader import StoreReader
 
 
 def store_here(directory: Path) -> StoreReader | None:
-    """Return the store in a directory; None if there is none, or if it cannot be read.
+    """Return the store in a directory; None if the directory is not a store, or cannot be read.
 
     Parts of the names alone do not make a store: many projects have a folder ``index``.
     """

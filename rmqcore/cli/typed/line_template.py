@@ -48,12 +48,12 @@ FormatOrTemplate = Annotated[
 def format_or_template(
     asked: str | None, *, of_tables: Mapping[str, bool] = MappingProxyType({})
 ) -> tuple[RowFormat | None, LineTemplate | None]:
-    """Parse ``--format``: returns a format or a template; both are None if it was not given.
+    """Parse ``--format``; return a format or a template, both None if it was not given.
 
     Raises
     ------
     typer.BadParameter
-        It is neither, or a template goes with an option of tables that was given.
+        The text is neither, or a template was given together with an option for tables.
     """
     if asked is None:
         return None, None

@@ -41,7 +41,7 @@ def has_no_queues(reader: StoreReader, topic: str) -> bool:
 
 
 def has_no_queue(reader: StoreReader, topic: str, queue_id: int) -> bool:
-    """Return whether a store with messages has no such queue and no broker made it, and print a note about it."""
+    """Return True if a store with messages lacks a queue, also in its broker's table, and print a note about it."""
     if not reader.log_files():
         return False
     found = [known for name, known in queue_names(reader.paths, left_out) if name == topic]

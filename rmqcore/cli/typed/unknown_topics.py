@@ -1,6 +1,6 @@
 """Requested topics that the store lacks, or whose messages lie outside of the log, in part or all.
 
-They are named, instead of printing an empty result, or a part as if it were all.
+Verbs name these topics instead of printing an empty result, or a part as if it were all.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class UnknownTopics:
         return bool(self._missing or self._elsewhere or self._not_shown)
 
     def exit_code(self, code: int) -> int:
-        """Return the exit code of a verb that would end with `code` if all topics were there."""
+        """Return the exit code of a verb that would end with `code` if no topic were missing."""
         lacks = self._missing or self._elsewhere or self._not_shown
         return FAILED if lacks and code == OK else code
 

@@ -268,7 +268,7 @@ def _say_what_is_not_served(paths: StorePaths) -> None:
 
 
 def _say_what_is_not_true(store: Path, config: Path | None, given: MessageStoreConfig) -> None:
-    """Name the keys of the configuration by which Java's broker does what this one does not."""
+    """Print the keys of the configuration that have an effect in Java's broker only."""
     if config is None:
         return
     places = read_properties(config)
@@ -308,7 +308,7 @@ def _broker_settings(config: Path | None, given: MessageStoreConfig) -> BrokerSe
 
 
 def _with_role(settings: BrokerSettings, given: MessageStoreConfig) -> BrokerSettings:
-    """Return the settings with id 0 for a master and another id for a slave, as Java's broker has them.
+    """Return the settings with id 0 for a master and another id for a slave, as in Java's broker.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def _with_role(settings: BrokerSettings, given: MessageStoreConfig) -> BrokerSet
 
     Notes
     -----
-    Source: RocketMQ 5.5.0 BrokerStartup#createBrokerController, which ends where a SLAVE has no brokerId.
+    Source: RocketMQ 5.5.0 BrokerStartup#createBrokerController, which ends if a SLAVE has no brokerId.
     """
     if not given.is_slave:
         return replace(settings, broker_id=0)
@@ -365,7 +365,7 @@ def _ha_port(
         return None
     if option is not None:
         return option
-    above = broker_port and broker_port + 1  # a free port where the broker's is one
+    above = broker_port and broker_port + 1  # a free port if the broker's port is a free one
     if config is not None and "haListenPort" in read_properties(config):
         return given.ha_listen_port or above
     return above if given.broker_role == "SYNC_MASTER" else None
@@ -388,7 +388,7 @@ def _say_what_was_cut(store: MessageStore, cut: CommonEnd) -> None:
 
 
 def _say_what_was_found(store: MessageStore) -> None:
-    """Print what the recovery removed from the store, which clients may miss, and for which followers a SYNC_MASTER waits."""
+    """Print the messages that the recovery removed, which clients may miss, and how many followers puts wait for."""
     found = store.recovery
     if found.cut_bytes:
         note(
@@ -418,7 +418,7 @@ def _ports(
     *,
     vip: bool = False,
 ) -> Ports:
-    """Put together where to listen and register, out of the options and the configuration."""
+    """Return the addresses to listen on and to register at, from the options and the configuration."""
     if port is None:
         port = _port(given.get("listenPort", str(BROKER_PORT)), "listenPort")
     if vip and 0 < port <= VIP_BELOW:
@@ -467,7 +467,7 @@ def _network_around(text: str) -> str:
 
 
 def _check_reach(ports: Ports, *, insecure: bool, broker_ip1: str | None) -> None:
-    """Refuse addresses that others can reach, unless allowed, and those at which clients would not find the broker."""
+    """Refuse addresses that other machines reach, unless allowed, and addresses at which clients miss the broker."""
     try:
         address = ipaddress.ip_address(ports.host)
         loopback, everywhere = address.is_loopback, address.is_unspecified
@@ -502,7 +502,7 @@ def _run(serving: Coroutine[Any, Any, CommonEnd | None]) -> CommonEnd | None:
 
 
 def _say_nothing(_: Ready) -> None:
-    """The ports are those of the ready line."""
+    """Do nothing: the ready line has the ports already."""
 
 
 def _say_ready(ready: Ready, *, json: bool) -> None:

@@ -42,7 +42,7 @@ def found_messages(request: str, broker_name: str, body: bytes) -> list[Received
 
 
 def lags(stats: Iterable[ConsumeStats]) -> tuple[QueueLag, ...]:
-    """Put together what brokers say of a group's queues."""
+    """Merge the brokers' answers about a group's queues."""
     return tuple(
         sorted(
             QueueLag(
@@ -68,7 +68,7 @@ def is_internal_topic(topic: str, brokers: Iterable[BrokerData]) -> bool:
 
 
 def is_at(store_host: str, address: str) -> bool:
-    """Return True if a broker at an address can have stored a message with this store host; an address may have a name."""
+    """Return True if a broker at an address, perhaps a host's name, may have stored a message with a store host."""
     host, _, port = address.rpartition(":")
     stored_host, _, stored_port = store_host.rpartition(":")
     numbers = host.strip("[]").replace(".", "").isdigit() or ":" in host

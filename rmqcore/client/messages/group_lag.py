@@ -1,4 +1,4 @@
-"""How far a consumer group is behind, by queue and in all."""
+"""How far a consumer group is behind, by queue and in total."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class QueueLag:
     ----------
     queue : MessageQueue
     consumer_offset : int
-        Queue offset of the next message that the group wants, as it was committed.
+        Committed queue offset: that of the next message for the group.
     broker_offset : int
         Queue offset behind the last message.
     last_timestamp_ms : int
-        When the last message that the group has consumed was stored, milliseconds since 1970; 0 where none is known.
+        Store time of the last message that the group has consumed, in milliseconds since 1970; 0 if it is unknown.
 
     Source: RocketMQ 5.5.0 OffsetWrapper.
     """
@@ -43,7 +43,7 @@ class GroupLag:
     ----------
     group : str
     queues : tuple of QueueLag
-        Sorted; those of the topics of which the group has committed an offset.
+        Sorted; the queues of the topics in which the group has committed an offset.
     """
 
     group: str
@@ -51,12 +51,12 @@ class GroupLag:
 
     @property
     def lag(self) -> int:
-        """Number of messages that the group has not consumed, of all topics."""
+        """Number of messages of all topics that the group has not consumed."""
         return sum(one.lag for one in self.queues)
 
     @property
     def topics(self) -> dict[str, int]:
-        """The same for each topic."""
+        """Number of messages that the group has not consumed, by topic."""
         found: dict[str, int] = {}
         for one in self.queues:
             found[one.queue.topic] = found.get(one.queue.topic, 0) + one.lag

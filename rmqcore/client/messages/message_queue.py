@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class MessageQueue(NamedTuple):
-    """A queue of a topic on one broker. Queues sort as Java's do, which members of a group have to agree on.
+    """A queue of a topic on one broker. Queues sort as in Java, because all members of a group need the same order.
 
     Source: RocketMQ 5.5.0 MessageQueue#compareTo.
     """

@@ -1,4 +1,4 @@
-"""Messages of several topics as what is sent: a batch of each topic where that is possible, the others one by one."""
+"""The split of messages of several topics into requests: one batch per topic if possible, the others one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _OVERHEAD = 200
 def parts(messages: Sequence[Message], max_message_size: int) -> list[list[int]]:
     """Return the positions of messages that are sent together, in the order of the first of each part.
 
-    Messages of one topic keep their order. Those that a batch may not hold, such as delayed ones, are parts of their own.
+    Messages of one topic keep their order. A message that a batch may not hold, for example a delayed one, is a part of
+    its own.
     """
     found: list[list[int]] = []
     growing: dict[str, tuple[list[int], int]] = {}

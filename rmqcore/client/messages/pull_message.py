@@ -1,4 +1,4 @@
-"""Pulls without sockets: what is asked of a queue, and what the answer says.
+"""Pulls without sockets: building the request, and reading the answer.
 
 Source: RocketMQ 5.5.0 PullAPIWrapper, MQClientAPIImpl#processPullResponse, PullSysFlag.
 """
@@ -55,11 +55,11 @@ class PullResult:
     ----------
     status : PullStatus
     messages : tuple of ReceivedMessage
-        Those that the consumer wants.
+        The messages that pass the consumer's filter.
     next_begin_offset : int
         Queue offset of the next pull.
     min_offset, max_offset : int
-        Of the queue.
+        Offsets of the first message in the queue and behind the last one.
     suggested_broker_id : int
         The instance of the broker that the next pull should ask.
     """
@@ -85,7 +85,7 @@ def pull_request(
     queue_offset: int,
     max_messages: int,
 ) -> RemotingCommand:
-    """Return the request for the messages of a queue from an offset on; a broker holds it until there is one."""
+    """Return the request for the messages of a queue from an offset on; a broker holds it until a message arrives."""
     fields = encode_fields(
         _CODE,
         {
@@ -138,7 +138,7 @@ def pull_result(
 
 
 def _views(queue: MessageQueue, body: bytes) -> Iterator[MessageView]:
-    """The messages of the records in a body, up to the first that is damaged, as in Java; the log names what is left out."""
+    """Yield the messages in a body up to the first damaged record, as in Java; log which records are left out."""
     end = 0
     try:
         # Copies: a message that is kept does not keep all of the body.

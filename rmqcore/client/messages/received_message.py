@@ -1,4 +1,4 @@
-"""A message as a consumer gets it: plain body, ids as Java's clients name them."""
+"""A message as a consumer gets it, with a plain body, and ids named as in Java's clients."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _COMPRESSION = sysflag.COMPRESSED | sysflag.COMPRESSION_TYPE_MASK
 
 
 class ReceivedMessage:
-    """A message out of a broker's answer.
+    """A message from a broker's answer.
 
     Parameters
     ----------
     view : MessageView
         The record, as the broker has stored it.
     queue : MessageQueue
-        That it was pulled from.
+        The queue from which the message was pulled.
     queue_offset : int
-        In that queue.
+        Offset of the message in `queue`.
     topic : str, optional
-        Instead of the record's.
+        Replaces the record's topic.
     local_times : int
-        How often the message was given again without its broker.
+        How often the client delivered the message again without the broker.
 
     Notes
     -----
-    The names are those of `MessageView`, but ``body`` is the plain one, and ``msg_id`` the id that the producer gave the message,
-    as in `SendResult`; ``offset_msg_id`` is the broker's.
+    The names are those of `MessageView`, but ``body`` is decompressed, and ``msg_id`` is the id that the producer gave
+    the message, as in `SendResult`; ``offset_msg_id`` is the broker's.
 
     Source: RocketMQ 5.5.0 MessageExt, MessageClientExt, MessageDecoder#decode.
     """
@@ -53,11 +53,11 @@ class ReceivedMessage:
         self._body: bytes | None = None
 
     def renamed(self, topic: str) -> ReceivedMessage:
-        """Return the message under another topic: the one that it was first sent to."""
+        """Return the message under the topic to which it was first sent."""
         return ReceivedMessage(self.view, self.queue, self.queue_offset, topic=topic)
 
     def tried_again(self) -> ReceivedMessage:
-        """Return the message as it is given once more without its broker: `reconsume_times` is one more."""
+        """Return the message for another delivery without its broker: `reconsume_times` is increased by one."""
         return ReceivedMessage(
             self.view,
             self.queue,
@@ -68,12 +68,12 @@ class ReceivedMessage:
 
     @property
     def body(self) -> bytes:
-        """The plain bytes, whether the producer has compressed them or not.
+        """The body, decompressed if the producer has compressed it.
 
         Raises
         ------
         CompressionError
-            They cannot be had: wrong data, or a kind of compression that is not installed.
+            The body cannot be decompressed: the data is wrong, or the compression's library is not installed.
         """
         if self._body is None:
             self._body = self.view.decompress()
@@ -81,12 +81,12 @@ class ReceivedMessage:
 
     @property
     def topic(self) -> str:
-        """Name of the topic; of a message that came back to a push consumer, the topic that it was first sent to."""
+        """Name of the topic; for a message that a push consumer gets again, the topic to which it was first sent."""
         return self._topic
 
     @property
     def broker_name(self) -> str:
-        """Name of the broker that has it."""
+        """Name of the broker that has the message."""
         return self.queue.broker_name
 
     @property
@@ -96,12 +96,12 @@ class ReceivedMessage:
 
     @property
     def tags(self) -> str | None:
-        """The tag; None where it has none."""
+        """The tag; None if the message has no tag."""
         return self.view.tags
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that it is found by."""
+        """The keys by which the message can be found."""
         return self.view.keys
 
     @property
@@ -111,7 +111,7 @@ class ReceivedMessage:
 
     @property
     def msg_id(self) -> str:
-        """The id that its producer gave it; the broker's where it gave none."""
+        """The id from the producer; the broker's id if the producer gave none."""
         return self.view.uniq_key or self.view.msg_id
 
     @property
@@ -121,7 +121,7 @@ class ReceivedMessage:
 
     @property
     def offset_msg_id(self) -> str:
-        """The id by which a broker finds it, made of its address and the CommitLog offset."""
+        """The id by which a broker finds the message, made of the broker's address and the CommitLog offset."""
         return self.view.msg_id
 
     @property
@@ -141,32 +141,32 @@ class ReceivedMessage:
 
     @property
     def sys_flag(self) -> int:
-        """RocketMQ's flags, without those of a compression, which `body` has undone."""
+        """RocketMQ's flags, without those of the compression, which `body` has undone."""
         return self.view.sys_flag & ~_COMPRESSION
 
     @property
     def born_timestamp_ms(self) -> int:
-        """Time when it was sent, in milliseconds since 1970."""
+        """Time when the message was sent, in milliseconds since 1970."""
         return self.view.born_timestamp_ms
 
     @property
     def born_host(self) -> str:
-        """Address that it was sent from."""
+        """Address from which the message was sent."""
         return self.view.born_host
 
     @property
     def store_timestamp_ms(self) -> int:
-        """Time when it was stored, in milliseconds since 1970."""
+        """Time when the message was stored, in milliseconds since 1970."""
         return self.view.store_timestamp_ms
 
     @property
     def store_host(self) -> str:
-        """Address of the broker that stored it."""
+        """Address of the broker that stored the message."""
         return self.view.store_host
 
     @property
     def reconsume_times(self) -> int:
-        """How often it came back from a consumer."""
+        """How often consumers have sent the message back."""
         return self.view.reconsume_times + self._local_times
 
     def _repr_html_(self) -> str:

@@ -18,7 +18,7 @@ def text_field(response: RemotingCommand, request: str, name: str) -> str:
     Raises
     ------
     RequestError
-        It is not.
+        The field is missing.
     """
     text = response.ext_fields.get(name)
     if text is None:
@@ -34,7 +34,7 @@ def int_field(
     Raises
     ------
     RequestError
-        It is missing or no such number.
+        The field is missing, or not a number of 64 bits.
     """
     if default is not None and name not in response.ext_fields:
         return default
@@ -51,7 +51,7 @@ def queue_offset_field(response: RemotingCommand, request: str, name: str) -> in
     Raises
     ------
     RequestError
-        It is missing or no queue offset.
+        The field is missing, or not a queue offset.
     """
     found = int_field(response, request, name)
     if found < 0:

@@ -1,4 +1,4 @@
-"""The way of a message that could not be consumed: back to its broker, and out of the group's retry topic again.
+"""Messages that could not be consumed: sending them back to the broker, and reading them from the retry topic.
 
 Source: RocketMQ 5.5.0 MQClientAPIImpl#consumerSendMessageBack, DefaultMQPushConsumerImpl#resetRetryAndNamespace.
 """
@@ -22,7 +22,7 @@ _CODE = RequestCode.CONSUMER_SEND_MSG_BACK
 def send_back_request(
     message: ReceivedMessage, group: str, *, delay_level: int, max_reconsume_times: int
 ) -> RemotingCommand:
-    """Return the request by which a broker stores a message once more for a group."""
+    """Return the request to store a message again for a group."""
     fields = encode_fields(
         _CODE,
         {
@@ -39,7 +39,7 @@ def send_back_request(
 
 
 def with_first_topic(message: ReceivedMessage, group: str) -> ReceivedMessage:
-    """Return a message of the group's retry topic under the topic that it was first sent to; any other as it is."""
+    """Return a message of the group's retry topic under the topic to which it was first sent; any other unchanged."""
     if message.topic != retry_topic(group):
         return message
     first = message.properties.get(RETRY_TOPIC)

@@ -1,4 +1,4 @@
-"""Sends without sockets: what a message becomes on the wire, and what the answer says.
+"""Sends without sockets: building the request, and reading the answer.
 
 Source: RocketMQ 5.5.0 DefaultMQProducerImpl#sendKernelImpl, MQClientAPIImpl#sendMessage, #processSendResponse.
 """
@@ -56,10 +56,10 @@ class Outgoing:
     code : RequestCode
     topic : str
     msg_id : str
-        UNIQ_KEY of the message, of a batch those of all.
+        UNIQ_KEY of the message; of a batch the keys of all messages.
     body : bytes
     properties : str
-        As the request bears them.
+        The properties as encoded in the request.
     sys_flag : int
     """
 
@@ -73,17 +73,17 @@ class Outgoing:
     def request(
         self, queue: MessageQueue, *, group: str, queue_nums: int, now_ms: int
     ) -> RemotingCommand:
-        """Return the request that sends it to a queue.
+        """Return the request that sends the message or batch to a queue.
 
         Parameters
         ----------
         queue : MessageQueue
         group : str
-            Of the producer.
+            The producer's group.
         queue_nums : int
-            How many queues a topic gets that the broker creates for it.
+            Number of queues if the broker creates the topic.
         now_ms : int
-            Its BORNTIMESTAMP.
+            BORNTIMESTAMP of the message.
         """
         fields = encode_fields(
             self.code,
@@ -131,7 +131,7 @@ def check_message(message: Message, *, max_message_size: int) -> None:
     Raises
     ------
     ValueError
-        Its topic, body or properties are invalid.
+        The message's topic, body or properties are invalid.
     """
     check_topic_for_send(message.topic)
     check_body(memoryview(message.body).nbytes, max_message_size)
@@ -141,14 +141,14 @@ def check_message(message: Message, *, max_message_size: int) -> None:
 def one_message(
     message: Message, ids: UniqueIds, *, max_message_size: int, compress_over: int
 ) -> Outgoing:
-    """Make a message ready.
+    """Prepare a message for sending.
 
     Parameters
     ----------
     message : Message
-        Its topic, body and properties.
+        Topic, body and properties are used.
     ids : UniqueIds
-        Where it has no UNIQ_KEY it gets one.
+        Generates a UNIQ_KEY if the message has none.
     max_message_size : int
         Bytes of the longest body.
     compress_over : int
@@ -157,7 +157,7 @@ def one_message(
     Raises
     ------
     ValueError
-        No broker takes it.
+        No broker accepts the message.
     """
     check_message(message, max_message_size=max_message_size)
     body = bytes(message.body)
@@ -177,7 +177,7 @@ def one_message(
 
 
 def one_batch(messages: Iterable[Message], ids: UniqueIds, *, max_message_size: int) -> Outgoing:
-    """Make messages of one topic ready, as a batch that a broker stores whole or not at all.
+    """Prepare messages of one topic as a batch, which a broker stores whole or not at all.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def _too_large(parts: list[Message], max_message_size: int) -> ValueError:
 
 
 def _with_id(properties: Mapping[str, str], ids: UniqueIds) -> tuple[dict[str, str], str]:
-    """The properties with those that every producer adds, and the message's id."""
+    """Return the properties with those that every producer adds, and the message's id."""
     whole = dict(properties)
     whole.setdefault(WAIT, "true")
     msg_id = whole.setdefault(UNIQ_KEY, "") or ids.next()

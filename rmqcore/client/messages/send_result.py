@@ -25,18 +25,19 @@ class SendStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SendResult(Report):
-    """Where a broker has put a message, or all messages of a batch.
+    """Where a broker has stored a message, or all messages of a batch.
 
     Attributes
     ----------
     status : SendStatus
     msg_id : str
-        The UNIQ_KEY that the client gave the message, by which consumers know it; of a batch those of all, with commas.
+        The UNIQ_KEY that the client gave the message, and that consumers see; of a batch all keys, joined by commas.
     queue : MessageQueue
     queue_offset : int
-        In the queue; of a batch that of the first message.
+        Offset in the queue; of a batch that of its first message.
     offset_msg_id : str
-        The id by which a broker finds it, made of its address and the CommitLog offset; of a batch those of all, with commas.
+        The id by which a broker finds the message, made of its address and the CommitLog offset; of a batch all ids,
+        joined by commas.
     """
 
     status: SendStatus

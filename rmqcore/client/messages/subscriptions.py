@@ -11,12 +11,12 @@ from rmqcore.remoting.bodies.heartbeat import SUBSCRIBE_ALL, SubscriptionData
 
 
 def subscription(topic: str, tags: str, now_ms: int) -> SubscriptionData:
-    """Read ``TagA || TagB``; ``*`` and nothing stand for all.
+    """Read ``TagA || TagB``; ``*`` and an empty text mean all messages.
 
     Raises
     ------
     ValueError
-        There are bars and no tag.
+        The text has bars but no tag.
     TypeError
         The tags are not a text.
     """

@@ -26,7 +26,7 @@ class UniqueIds:
         Address of this machine, as brokers see it.
     pid : int
     maker : int
-        What tells several makers of a process apart, 32 bits.
+        A number of 32 bits that differs between the makers of a process.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
     """
@@ -51,7 +51,7 @@ class UniqueIds:
             self._least_ms = self._latest_ms = 0
         self._counter = (self._counter + 1) & _SHORT
         if self._counter == 0:
-            # The counter starts again: a millisecond that it was used with must not come again.
+            # The counter starts again: a millisecond that was used with it must not be used again.
             self._least_ms = self._latest_ms + 1
         milliseconds = max(self._least_ms, now - self._month_start_ms)
         self._latest_ms = max(self._latest_ms, milliseconds)
@@ -59,7 +59,7 @@ class UniqueIds:
 
 
 def _month_of(now_ms: int) -> tuple[int, int]:
-    """Start and end of the month, in the time zone of this process."""
+    """Return start and end of the month, in the time zone of this process."""
     today = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
     first = today.replace(day=1, hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     year, month = divmod(first.year * 12 + first.month, 12)

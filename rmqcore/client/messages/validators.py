@@ -36,7 +36,7 @@ def check_group(group: str) -> None:
 
 
 def check_topic_for_send(topic: str) -> None:
-    """Refuse also the topics that brokers alone write.
+    """Check a topic name, and refuse topics to which only brokers write.
 
     Raises
     ------
@@ -49,24 +49,24 @@ def check_topic_for_send(topic: str) -> None:
 
 
 def check_body(size: int, max_message_size: int) -> None:
-    """Refuse a body that brokers do not take.
+    """Refuse a body that brokers do not accept.
 
     Raises
     ------
     ValueError
-        It is empty or too long.
+        The body is empty or too long.
     """
     if not 0 < size <= max_message_size:
         raise ValueError(f"a body of {size} bytes, expected 1 to {max_message_size}")
 
 
 def check_properties(properties: dict[str, str], *, in_batch: bool) -> None:
-    """Refuse properties that ask for what this client does not do.
+    """Refuse properties that this client does not support.
 
     Raises
     ------
     ValueError
-        They make half of a transaction, or delay messages of a batch, which brokers do not do.
+        The properties start a transaction, or delay messages of a batch, which brokers do not support.
     """
     if properties.get(PREPARED, "").lower() == "true":
         raise ValueError(f"property {PREPARED}: this client does not support transactions")

@@ -27,10 +27,10 @@ from rmqcore.vocabulary.units import INT_MAX, PAGE
 
 NAME_DIGITS = 17
 MOST = INT_MAX  # slots or entries of a file: both are an int in Java
-# Each step allocates blocks for as many bytes of entries as are in use, within these bounds: blocks cost little.
+# Each step allocates blocks so that the entries in use can double, within these bounds: blocks cost little.
 LEAST_BLOCKS, MOST_BLOCKS = 1 << 20, 64 << 20
 # Pages cost memory and are dirty from the start: each step ends at a multiple of PAGES_STEP bytes. The thread that
-# works ahead keeps as many bytes ready as are in use, at least LEAST_AHEAD and at most MOST_AHEAD.
+# works ahead keeps pages ready so that the bytes in use can double, at least LEAST_AHEAD and at most MOST_AHEAD.
 PAGES_STEP = 2 << 20
 LEAST_AHEAD, MOST_AHEAD = 1 << 20, 32 << 20
 
@@ -175,7 +175,7 @@ class IndexFile:
         return self._mapped.file_size
 
     def mapped_anew(self) -> IndexFile:
-        """The same file without a page in memory; this object is not to be used any more."""
+        """Return the same file without a page in memory; this object must not be used any more."""
         native = self.native
         file = IndexFile(
             self.path, native.slot_count, native.capacity, native.header, writable=self.writable
@@ -276,7 +276,7 @@ def find_geometry(
 ) -> tuple[int, int] | None:
     """Find a file's numbers of slots and entries: the configured ones, or those from before one setting was changed.
 
-    Queries read such an older file as before; it is not written any more. The first and the last entry prove the
+    Queries read an older file as before; it is not written any more. The first and the last entry prove the
     numbers found: both entries hold offsets that the header holds too.
 
     Returns

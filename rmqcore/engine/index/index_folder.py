@@ -201,7 +201,7 @@ class IndexFolder:
     def _remove(self, names: list[str]) -> None:
         """Delete files, newest first, so that no gap is left among the others at any time; then delete an empty folder.
 
-        The next open takes a missing folder as an empty index, even without an abort file.
+        The next open treats a missing folder as an empty index, even without an abort file.
         """
         if not names:
             return

@@ -161,7 +161,7 @@ class LogSpace:
         self._wanted = _Wanted(0, 0)
         self._began = 0
         self._current: _Part | None = None
-        # Both change under the file lock while there is no next file, and under the space lock while there is one.
+        # Both change under the file lock while no next file exists, and under the space lock while one exists.
         self._next: _Part | None = None
         self._making: Path | None = (
             None  # a file that a call has started to make, until `_next` holds it

@@ -31,8 +31,8 @@ def create_mapped_file(
     Raises
     ------
     OSError
-        The file cannot be made. No file of another length is left behind: Java refuses a directory that holds such a
-        file. A FileExistsError: an existing file was not left by an interrupted call.
+        The file cannot be made. No file of another length is left behind, because Java refuses a directory with a file
+        of a wrong length. FileExistsError: an existing file was not left by an interrupted call.
     """
     path = directory / file_name(file_from_offset)
     flags = os.O_RDWR | os.O_CREAT | (0 if again else os.O_EXCL)

@@ -142,7 +142,8 @@ def _ranges(place: QueueKey, offsets: Longs, phy_offsets: Longs) -> list[SetAsid
 def given_up(queue_offsets: Longs, *, later_anew: bool) -> npt.NDArray[np.bool_]:
     """Return for each record of a queue, in the order of the log, whether it is from before its topic was made again.
 
-    A later record with queue offset 0 shows the new topic; `later_anew`: such a record lies behind all of these.
+    A later record with queue offset 0 shows the new topic; `later_anew`: a record with queue offset 0 lies behind all
+    of these.
     """
     begins: npt.NDArray[Any] = np.append(queue_offsets[1:] == 0, later_anew)
     found: npt.NDArray[np.bool_] = np.logical_or.accumulate(begins[::-1])[::-1]

@@ -23,7 +23,7 @@ ASKED_BY_OURS_ALONE = (places.PHYSICALOFFSET, places.BODYCRC)
 
 
 class Misplaced:
-    """Finds the ends of runs of such records.
+    """Finds the ends of runs of records whose only fault Java's recovery does not check.
 
     Parameters
     ----------

@@ -415,8 +415,8 @@ def _behind_the_log(
 ) -> str:
     """Return why a store without an abort file was not cleanly closed: bytes, entries or checkpoint behind the log.
 
-    Queues of such a store end earlier than before, in files that the open of a closed store checks only by their first
-    and last entries. Entries that this open misses there would differ at the next one.
+    Queues of a store that was not cleanly closed end earlier than before, in files that the open of a closed store
+    checks only by their first and last entries. Entries that this open misses there would differ at the next one.
     """
     if cut.cut_bytes:
         return f"{cut.cut_bytes} bytes are behind the end of the log"

@@ -39,7 +39,7 @@ class Start:
     number : int
         Number of the file, counted from the oldest.
     matched : bool
-        True if its first record is old enough; False if no file has such a record.
+        True if its first record is old enough; False if no file has a first record that is old enough.
     reason : str
     files_looked_at : int
     ends_from : int

@@ -41,7 +41,7 @@ class Waiters(Protocol):
         """Flush for callbacks that were added to the store's `flush_waiters`."""
 
     def look_soon(self) -> None:
-        """Answer now the callbacks whose timeout has passed, or all if the store has failed."""
+        """Call the callbacks whose timeout has passed now, or all if the store has failed."""
 
     def dispatch_soon(self) -> None:
         """Start the next dispatch now."""

@@ -396,7 +396,7 @@ class MessageStore(PutMethod):
         return self._reads.lookup(phy_offset)
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
-        """Return the message with this broker's message id; None if there is no message with exactly this id.
+        """Return the message with this broker's message id; None if no message has exactly this id.
 
         Raises
         ------
@@ -890,7 +890,7 @@ class MessageStore(PutMethod):
         """
         reports = self._clean.reports
         taken: list[CleanReport] = []
-        with contextlib.suppress(IndexError):  # there is none left
+        with contextlib.suppress(IndexError):  # no report is left
             while True:
                 taken.append(reports.popleft())
         return taken

@@ -1,4 +1,4 @@
-"""A heartbeat: which producer and consumer groups a client belongs to, and what those subscribe to.
+"""A heartbeat: the producer and consumer groups of a client, and their subscriptions.
 
 Source: RocketMQ 5.5.0 HeartbeatData, ConsumerData, SubscriptionData.
 """
@@ -60,9 +60,9 @@ class Heartbeat:
     producer_groups : tuple of str
     consumers : tuple of ConsumerData
     fingerprint : int
-        0 where the client does not shorten its heartbeats.
+        0 if the client does not shorten its heartbeats.
     without_sub : bool
-        Subscriptions are left out, as they are those of the last heartbeat with this fingerprint.
+        Subscriptions are left out, because they equal those of the last heartbeat with this fingerprint.
     """
 
     client_id: str

@@ -18,14 +18,14 @@ _NUMBER = re.compile("[+-]?[0-9]{1,19}")
 
 
 class JsonObject:
-    """An object inside a body. A member that is null counts as one that is missing, as Java leaves those out.
+    """An object inside a body. A member that is null counts as missing, because Java leaves null members out.
 
     Parameters
     ----------
     request : str
         Name of the request, for errors.
     where : str
-        Where in the body it lies; empty for the body itself.
+        Path of the object in the body; empty for the body itself.
     members : dict
     """
 
@@ -145,7 +145,7 @@ class JsonObject:
 
 
 def _as_number(value: object) -> object:
-    """Return a text of digits as the number, and all else as it is: fastjson does so, and clients in Go and C++ rely on it.
+    """Return a text of digits as a number, and other values unchanged, as fastjson: clients in Go and C++ rely on it.
 
     Source: fastjson 1.2.83 TypeUtils#castToInt, #castToLong.
     """
@@ -160,10 +160,10 @@ def parse_body(request: str, data: bytes, most_values: int | None = None) -> Jso
     Parameters
     ----------
     request : str
-        Its name, for errors.
+        Name of the request, for errors.
     data : bytes
     most_values : int, optional
-        How many values the body may have, as `parse_json` counts them.
+        Most values in the body, as `parse_json` counts them.
 
     Raises
     ------
@@ -180,17 +180,17 @@ def parse_body(request: str, data: bytes, most_values: int | None = None) -> Jso
 
 
 def encode_json(value: Any) -> bytes:
-    """Write JSON as Java does, without blanks: the Go client takes a blank for a part of an address."""
+    """Write JSON as Java does, without blanks: the Go client would read a blank as part of an address."""
     return _ENCODER.encode(value).encode("utf-8")
 
 
 def encode_long_json(value: Any) -> bytes:
-    """Write what `encode_json` writes; the encoder in C gets an entry of a table at a time, so that other threads run in between.
+    """Write as `encode_json` does, one entry of a table at a time, so that other threads run in between.
 
     Parameters
     ----------
     value : dict, list or scalar
-        Keys are texts. Nobody changes it.
+        Keys are texts. It must not change during the call.
     """
     return "".join(_pieces(value, TABLE_DEPTH)).encode("utf-8")
 

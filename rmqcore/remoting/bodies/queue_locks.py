@@ -1,4 +1,4 @@
-"""Locks of queues: what a client that consumes in order asks for and gets.
+"""Locks of queues: requests of clients that consume in order, and the answers.
 
 Source: RocketMQ 5.5.0 LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody, MessageQueue.
 """
@@ -77,7 +77,7 @@ def parse_locked(request: str, body: bytes) -> tuple[MessageQueue, ...]:
     Raises
     ------
     RequestError
-        The body is not an answer to it.
+        The body is not an answer to LOCK_BATCH_MQ.
     """
     return _queues(parse_body(request, body), "lockOKMQSet")
 

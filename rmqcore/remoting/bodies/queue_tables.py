@@ -1,6 +1,7 @@
-"""Bodies about the queues of topics: how far they reach, and how far groups have read them.
+"""Bodies about the queues of topics: their offsets, and the offsets of groups in them.
 
-Tables whose keys are queues are no JSON: the key is an object, as Java's fastjson writes and reads it. It reads no quoted key.
+Tables whose keys are queues are not JSON: their keys are objects, as Java's fastjson writes them. fastjson does not
+read a quoted key.
 
 Source: RocketMQ 5.5.0 TopicStatsTable, ConsumeStats, ConsumeStatsList, QueryConsumeTimeSpanBody, ResetOffsetBody,
 ResetOffsetBodyForC, GetConsumerStatusBody.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
 
-# A string, which stays as it is, or an object that is a key.
+# A string, which stays unchanged, or an object that is a key.
 _OBJECT_KEYS = re.compile(
     r'"(?:[^"\\]|\\.)*+"?|([{,])(\{(?:[^{}"]|"(?:[^"\\]|\\.)*+")*+\})(?=:)', re.DOTALL
 )
@@ -24,7 +25,7 @@ _OBJECT_KEYS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TopicOffset:
-    """How far a queue reaches; the time is that of its newest message, 0 where it has none."""
+    """The first and last offset of a queue, and the store time of its newest message, 0 if the queue is empty."""
 
     min_offset: int
     max_offset: int
@@ -41,7 +42,7 @@ class TopicOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetWrapper:
-    """How far a group has read a queue; the time is that of the last message that it has consumed, 0 where there is none."""
+    """The offset of a group in a queue, and the store time of the last message that it has consumed, 0 without one."""
 
     broker_offset: int
     consumer_offset: int
@@ -77,13 +78,13 @@ class ConsumeStats:
 
     @property
     def in_flight(self) -> int:
-        """Messages that the group has, and has not consumed."""
+        """Messages that the group has received and not consumed."""
         return sum(one.pull_offset - one.consumer_offset for one in self.offsets.values())
 
 
 @dataclass(frozen=True, slots=True)
 class QueueTimeSpan:
-    """From when the messages of a queue are, and of when the last is that a group has consumed; -1 where there is none."""
+    """The store times of a queue's messages, and of the last one that a group has consumed; -1 without one."""
 
     queue: MessageQueue
     min_timestamp_ms: int
@@ -133,31 +134,31 @@ def encode_time_spans(spans: Iterable[QueueTimeSpan]) -> bytes:
 
 
 def encode_reset_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Write the queue offsets that a group is to go on from."""
+    """Write the queue offsets from which a group has to continue."""
     table = _table((queue, b"%d" % queue_offset) for queue, queue_offset in offsets.items())
     return b'{"offsetTable":%s}' % table
 
 
 def encode_reset_offsets_for_c(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Write the same for a client that is no Java's, and reads plain JSON."""
+    """Write the queue offsets from which a group has to continue, for a client that reads plain JSON, unlike Java's."""
     listed = [{**queue.as_json(), "offset": offset} for queue, offset in offsets.items()]
     return encode_json({"offsetTable": listed})
 
 
 def parse_queue_numbers(request: str, member: str, body: bytes) -> dict[MessageQueue, int]:
-    """Read the table of numbers by queue that a member of a body is; empty where it is missing.
+    """Read a member of a body that is a table of numbers by queue; return an empty table if it is missing.
 
     Raises
     ------
     RequestError
-        It is not one.
+        The member is not a table of numbers by queue.
     """
     found = parse_body(request, _with_text_keys(body)).child(member).number_table()
     return {_queue(request, key): number for key, number in found.items()}
 
 
 def encode_consumer_status(clients: Mapping[str, Mapping[MessageQueue, int]]) -> bytes:
-    """Write the body of the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS: by client id how far each queue is."""
+    """Write the body of the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS: offsets by client id and queue."""
     tables = (
         b"%s:%s" % (encode_json(client), _table((queue, b"%d" % at) for queue, at in found.items()))
         for client, found in clients.items()
@@ -176,7 +177,7 @@ def encode_running_info(
     subscriptions: Iterable[Mapping[str, object]],
     queues: Mapping[MessageQueue, Mapping[str, object]],
 ) -> bytes:
-    """Write the body of the answer to GET_CONSUMER_RUNNING_INFO, without times of single calls."""
+    """Write the body of the answer to GET_CONSUMER_RUNNING_INFO, without the times of single calls."""
     table = _table((queue, encode_json(dict(held))) for queue, held in queues.items())
     return (
         b'{"mqPopTable":{},"mqTable":%s,"properties":%s,"statusTable":{},"subscriptionSet":%s}'
@@ -226,7 +227,7 @@ def _queue(request: str, key: str) -> MessageQueue:
 
 
 def _with_text_keys(body: bytes) -> bytes:
-    """Make JSON of a body: each key that is an object becomes a text with its JSON."""
+    """Turn a body into JSON: each key that is an object becomes a text that contains the object's JSON."""
     text = body.decode("utf-8", "replace")
     return _OBJECT_KEYS.sub(
         lambda found: found[0] if found[2] is None else found[1] + json.dumps(found[2]), text

@@ -1,4 +1,4 @@
-"""Which brokers have a topic, and how a cluster is made up: what a name server answers, and a client reads.
+"""The brokers of a topic, and those of a cluster, as a name server sends them and a client reads them.
 
 Source: RocketMQ 5.5.0 TopicRouteData, BrokerData, QueueData, ClusterInfo.
 """
@@ -47,7 +47,7 @@ class BrokerData:
     enable_acting_master: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return it by Java's names. Ids are keys in quotes: strict clients read nothing else, and all clients read that."""
+        """Return it by Java's names. Ids are keys in quotes, which all clients read, and strict ones require."""
         return {
             "brokerAddrs": {
                 str(broker_id): self.addresses[broker_id] for broker_id in sorted(self.addresses)
@@ -67,7 +67,7 @@ class TopicRoute:
 
 
 def encode_route(route: TopicRoute, *, order_topic_conf: str | None = None) -> bytes:
-    """Write the body of GET_ROUTEINFO_BY_TOPIC, for an ordered topic with the text that says where its queues are."""
+    """Write the body of GET_ROUTEINFO_BY_TOPIC; for an ordered topic with the text that locates its queues."""
     body: dict[str, Any] = {
         "brokerDatas": [broker.as_json() for broker in route.brokers],
         "filterServerTable": {},

@@ -1,4 +1,4 @@
-"""The consumer groups of a broker: what it lets each of them do.
+"""The consumer groups of a broker: their settings and permissions.
 
 Source: RocketMQ 5.5.0 SubscriptionGroupConfig, SubscriptionGroupWrapper.
 """
@@ -37,7 +37,7 @@ _LONGS = {
 class SubscriptionGroupConfig:
     """Settings of a consumer group at a broker; names and defaults are Java's.
 
-    `group_retry_policy` and `subscription_data_set` are for POP consumers alone: they are kept as they came.
+    `group_retry_policy` and `subscription_data_set` are only for POP consumers, and are kept unchanged.
     """
 
     group_name: str
@@ -70,7 +70,7 @@ class SubscriptionGroupConfig:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionGroupTable:
-    """All groups of a broker by name, the bits of what is forbidden by group and topic, and the version of the table."""
+    """All groups of a broker by name, the forbidden operations as bits by group and topic, and the table's version."""
 
     groups: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict)
     forbidden: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class SubscriptionGroupTable:
 
 
 def subscription_group(found: JsonObject, name: str | None = None) -> SubscriptionGroupConfig:
-    """Read one group; `name` is that of a group which does not say its own.
+    """Read one group; `name` is used if the group does not include its name.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def subscription_group(found: JsonObject, name: str | None = None) -> Subscripti
 
 
 def subscription_group_table(found: JsonObject) -> SubscriptionGroupTable:
-    """Read all groups, as GET_ALL_SUBSCRIPTIONGROUP_CONFIG and subscriptionGroup.json have them.
+    """Read all groups, in the form of GET_ALL_SUBSCRIPTIONGROUP_CONFIG and subscriptionGroup.json.
 
     Raises
     ------

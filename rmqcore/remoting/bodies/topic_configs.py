@@ -74,7 +74,7 @@ class RegistrationBounds:
     Attributes
     ----------
     plain_bytes : int
-        Bytes that a compressed body may become.
+        Most bytes of a decompressed body.
     topics : int or None
     values : int or None
         Values of the JSON, as `parse_json` counts them.
@@ -109,24 +109,24 @@ def parse_registration(
     compressed: bool,
     bounds: RegistrationBounds = RegistrationBounds(),
 ) -> TopicTable:
-    """Read the topics of REGISTER_BROKER; what it says of filter servers and static topics is left out.
+    """Read the topics of REGISTER_BROKER; filter servers and static topics are ignored.
 
     Parameters
     ----------
     request : str
-        Its name, for errors.
+        Name of the request, for errors.
     body : bytes
-        May be empty: no topics.
+        If empty, the broker has no topics.
     version : int
-        Of the request.
+        The request's version.
     compressed : bool
-        What its field of that name says.
+        The request's field ``compressed``.
     bounds : RegistrationBounds
 
     Raises
     ------
     RequestError
-        The body is not what it should be, or is beyond the bounds.
+        The body is invalid, or exceeds the bounds.
     """
     if not body:
         return TopicTable()
@@ -153,7 +153,7 @@ def data_version(found: JsonObject) -> DataVersion:
 
 
 def topic_table(found: JsonObject) -> TopicTable:
-    """Read the topics by name, and their version, as GET_ALL_TOPIC_CONFIG and topics.json have them."""
+    """Read the topics by name, and their version, in the form of GET_ALL_TOPIC_CONFIG and topics.json."""
     topics = {}
     for key, topic in found.table("topicConfigTable"):
         config = topic_config(topic, key)
@@ -162,7 +162,7 @@ def topic_table(found: JsonObject) -> TopicTable:
 
 
 def topic_config(found: JsonObject, name: str | None = None) -> TopicConfig:
-    """Read one topic; `name` is that of a topic which does not say its own."""
+    """Read one topic; `name` is used if the topic does not include its name."""
     return TopicConfig(
         found.text("topicName", name),
         found.int32("readQueueNums", 16),
@@ -176,7 +176,7 @@ def topic_config(found: JsonObject, name: str | None = None) -> TopicConfig:
 
 
 class _CompressedReader:
-    """A zlib stream of lengths and texts, of which none is believed."""
+    """A zlib stream of lengths and texts from a peer, each of which is checked."""
 
     def __init__(self, request: str, body: bytes, bounds: RegistrationBounds) -> None:
         self._request = request
@@ -192,7 +192,7 @@ class _CompressedReader:
         self._pos = 0
 
     def topic_table(self) -> TopicTable:
-        """Read version and topics; the lists behind them are left out."""
+        """Read version and topics; the lists behind them are ignored."""
         version = parse_data_version(self._request, self._piece("dataVersion"))
         topics = {}
         count = self._length("topic count", len(self._data) // 4)
@@ -216,7 +216,7 @@ class _CompressedReader:
         )
 
     def _attributes(self, text: list[str]) -> dict[str, str]:
-        """Read the attributes; an older broker sends none."""
+        """Read the attributes, which an older broker does not send."""
         if not text or not text[0].strip():
             return {}
         members = parse_body(

@@ -1,4 +1,4 @@
-"""Disks for proofs: images made of recorded events, small file systems that are mounted, and what a disk says of itself.
+"""Disks for proofs: images from recorded events, small mounted file systems, and facts about a disk.
 
-Imports nothing of `rmqcore.testing` but its plain modules.
+Imports only the plain modules of `rmqcore.testing`.
 """

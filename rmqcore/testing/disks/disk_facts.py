@@ -22,7 +22,7 @@ class DiskFacts:
     Attributes
     ----------
     path, file_system, mount_point : str
-        The last two are "unknown" where the system does not tell.
+        The last two are "unknown" if the system does not report them.
     sync_seconds : float
         The median of some writes of 4 KiB with a sync each.
     notes : tuple of str
@@ -36,7 +36,7 @@ class DiskFacts:
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes by name."""
+        """Return the attributes by name."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class DiskFacts:
 
 
 def disk_facts(folder: Path) -> DiskFacts:
-    """Look at the disk below an existing folder; a file is made there for a moment."""
+    """Return facts about the disk below an existing folder; a file is created there for a moment."""
     mount_point, file_system = _mount_of(folder)
     seconds = _sync_seconds(folder)
     notes = []
@@ -68,7 +68,7 @@ def disk_facts(folder: Path) -> DiskFacts:
 
 
 def _mount_of(folder: Path) -> tuple[str, str]:
-    """Mount point and file system, of the longest mount point above the folder."""
+    """Return the longest mount point above a folder, and its file system."""
     mounts = Path("/proc/self/mounts")
     if not mounts.exists():
         return "unknown", "unknown"

@@ -1,11 +1,11 @@
-"""What a power cut may leave: disk images made from the record of a run (shim/record.c).
+"""Disk images as a power cut may leave them, made from the record of a run (shim/record.c).
 
-On disk is what a sync that returned put there: a file's bytes and length, the names of a folder. Everything younger may or may
-not be there: each page of 4 KiB in any of the states it went through since, a page's sectors of 512 bytes from two of them.
+The disk holds all that a finished sync covers: a file's bytes and length, the names of a folder. Later changes may be
+on disk or not: each page of 4 KiB in any of its states since the sync, the 512-byte sectors of a page from two of them.
 
-For names and lengths there are two models. *Journal*, as ext4, XFS and Btrfs do it: they come to the disk in the order in which
-they were made, and a sync brings along all that were made before it. *Harsh*, as POSIX allows it: each name and each length may
-come or not, in any order.
+Names and lengths follow one of two models. *Journal*, as in ext4, XFS and Btrfs: they reach the disk in the order of
+the changes, and a sync includes all earlier ones. *Harsh*, as POSIX allows: each name and each length reaches the disk
+or not, in any order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Listing = dict[str, "File | FolderImage"]
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened to the files, or a note; shim/record.c has the kinds."""
+    """One change of the files, one sync, or a note; shim/record.c lists the kinds."""
 
     kind: str
     inode: int
@@ -39,7 +39,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Change:
-    """Bytes of a file, or its length, that changed as event number `at`."""
+    """A change of a file's bytes or length, by event number `at`."""
 
     at: int
     place: int
@@ -64,7 +64,7 @@ class File:
     changes: list[Change] = field(default_factory=list)
 
     def settle(self, until: int, first: int = 0, end: int | None = None) -> None:
-        """Have what changed before event `until` on disk: all of it and the length, or the bytes of a range."""
+        """Bring the changes before event `until` to disk: all of them, or those of the bytes in a range."""
         if end is None:
             for change in self.changes:
                 if change.at < until:
@@ -113,7 +113,7 @@ class File:
         return bytes(found)
 
     def _mix(self, found: bytearray, first: int, luck: Luck) -> None:
-        """Bring a page into one of its states since the last sync, or its sectors into two of them."""
+        """Set a page to one of its states since the last sync, or its sectors to two of them."""
         states = [bytearray(self.durable[first : first + PAGE].ljust(PAGE, b"\0"))]
         for change in self.changes:
             part = clip(change, first, first + PAGE)
@@ -122,7 +122,7 @@ class File:
                 replace(part, place=part.place - first).apply(states[-1])
             elif (
                 change.data is None and change.place < first + PAGE
-            ):  # cut: zeros, if it grows again
+            ):  # shortened: zeros if the file grows again
                 kept = max(0, change.place - first)
                 states.append(states[-1][:kept].ljust(PAGE, b"\0"))
         one, other = luck.state(states), luck.state(states)
@@ -145,7 +145,7 @@ def clip(change: Change, first: int, end: int) -> Change | None:
 
 @dataclass(frozen=True)
 class Renaming:
-    """A name that came to be, or went; both halves of a rename have one `at` and one fate."""
+    """A name that was created or removed; both halves of a rename have the same `at`, and reach the disk together."""
 
     at: int
     name: str
@@ -160,7 +160,7 @@ class FolderImage:
     changes: list[Renaming] = field(default_factory=list)
 
     def settle(self, until: int) -> None:
-        """Have what changed before event `until` on disk."""
+        """Bring the changes before event `until` to disk."""
         self.durable = _renamed(self.durable, [c for c in self.changes if c.at < until])
         self.changes = [change for change in self.changes if change.at >= until]
 
@@ -170,7 +170,7 @@ class FolderImage:
         return _renamed(self.durable, self.changes)
 
     def write(self, target: Path, luck: Luck) -> None:
-        """Make the folder as it may be found."""
+        """Write the folder in a state that a power cut may leave."""
         target.mkdir(exist_ok=True)
         kept = [change for change in self.changes if luck.name(change.at)]
         for name, found in _renamed(self.durable, kept).items():
@@ -191,16 +191,16 @@ def _renamed(names: Listing, changes: list[Renaming]) -> Listing:
 
 
 class Luck:
-    """Which of the things that no sync has ordered are on disk.
+    """Random choices of the changes on disk among those that no sync covers.
 
     Parameters
     ----------
     share : float
-        How many of them: 0 nothing, 1 all, as after the end of a process.
+        Part of the changes on disk: 0 none, 1 all, as after the end of a process.
     seed : str
-        The same for the same choices.
+        Equal seeds make equal choices.
     journal_end : int
-        The event up to which the names and lengths are on disk, by the journal model; 0: by the harsh one.
+        The event up to which names and lengths are on disk, in the journal model; 0: the harsh model.
     """
 
     def __init__(self, share: float, seed: str, journal_end: int = 0) -> None:
@@ -210,11 +210,11 @@ class Luck:
         self._names: dict[int, bool] = {}
 
     def hit(self) -> bool:
-        """Return True if something is on disk."""
+        """Return True if the next change is on disk."""
         return self.share == 1 or self.random.random() < self.share
 
     def torn(self) -> bool:
-        """Return True if a page was being written when the power failed."""
+        """Return True if the power failed in the middle of writing a page."""
         return 0 < self.share < 1 and self.random.random() < 0.3
 
     def name(self, at: int) -> bool:
@@ -226,12 +226,12 @@ class Luck:
         return self._names[at]
 
     def state(self, states: list[bytearray]) -> bytearray:
-        """Which of a page's states is on disk."""
+        """Choose the state of a page on disk."""
         return self.random.choice(states) if self.hit() else states[0]
 
 
 class Disk:
-    """A disk that follows a record.
+    """A disk to which the events of a record are applied.
 
     Parameters
     ----------
@@ -242,9 +242,9 @@ class Disk:
     ----------
     root : FolderImage
     at : int
-        Events so far.
+        Number of events so far.
     synced : int
-        The event with which the youngest sync began that has ended.
+        The event that started the last finished sync.
     """
 
     def __init__(self, root: int) -> None:
@@ -324,23 +324,23 @@ class Disk:
             found.settle(until, first, first + length)
 
     def journal_end(self, rng: random.Random) -> int:
-        """Choose up to where a journal is on disk: at least to the youngest sync that has ended."""
+        """Choose the event up to which a journal is on disk: at least the last finished sync."""
         return max(1, rng.randrange(self.synced, self.at + 1))
 
     def write(self, target: Path, luck: Luck) -> None:
-        """Make the directory tree as it may be found after a cut at this moment."""
+        """Write the directory tree in a state that a power cut at this moment may leave."""
         self.root.write(target, luck)
 
 
 def listed(data: bytes) -> Iterator[bytes]:
-    """Names of a folder, as the shim recorded them."""
+    """Yield the names of a folder from the shim's event."""
     for line in data.split(b"\0"):
         if line:
             yield line.split(b" ", 2)[2]
 
 
 def read_events(path: Path) -> list[Event]:
-    """Read a record."""
+    """Read the events of a record."""
     data, at, events = path.read_bytes(), 0, []
     while at + HEAD.size <= len(data):
         kind, inode, place, length = HEAD.unpack_from(data, at)

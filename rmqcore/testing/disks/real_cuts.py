@@ -1,7 +1,8 @@
 """Real power cuts: the disk image of a mounted ext4 or XFS is cloned while a writer runs, mounted beside it, and opened.
 
-The clone is what the disk had at one moment: what the file system had not written is not in it, and mounting it replays the
-journal, as after a cut. Needs root, Linux, loop devices, mkfs.ext4 and mkfs.xfs: the image lies on an XFS that can clone files.
+The clone is the disk at one moment: it lacks all that the file system had not written, and mounting it replays the
+journal, as after a power cut. Needs root, Linux, loop devices, mkfs.ext4 and mkfs.xfs: the image lies on an XFS, which
+can clone files.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from rmqcore.testing.verdict import hold
 
 FICLONE = 0x40049409
 TOOLS = ("mkfs.ext4", "mkfs.xfs", "mount", "umount")
-HOST_MB, DISK_MB = 1500, 320  # XFS makes none smaller than 300 MB
+HOST_MB, DISK_MB = 1500, 320  # XFS needs at least 300 MB
 FILE_SYSTEMS = ("ext4", "xfs")
-ANSWERS = 40  # at most, from one cut to the next
+ANSWERS = 40  # most answers from one cut to the next
 
 
 def why_not() -> str | None:
@@ -72,7 +73,7 @@ def make_image(path: Path, file_system: str, megabytes: int) -> None:
 
 @contextmanager
 def mounted(image: Path, place: Path, file_system: str) -> Iterator[Path]:
-    """Mount an image as long as it is needed."""
+    """Mount an image while the context lasts."""
     place.mkdir()
     try:
         options = "loop,nouuid" if file_system == "xfs" else "loop"
@@ -86,13 +87,13 @@ def mounted(image: Path, place: Path, file_system: str) -> Iterator[Path]:
 
 
 def clone(source: Path, target: Path) -> None:
-    """Copy a file as it is at one moment."""
+    """Copy a file in its state of one moment."""
     with source.open("rb") as old, target.open("xb") as new:
         fcntl.ioctl(new.fileno(), FICLONE, old.fileno())
 
 
 def cut_rounds(base: Path, rng: random.Random, cuts: int) -> Counter[str]:
-    """Cut the power of one writer so many times, half of the time on ext4 and half on XFS; answer how often on which."""
+    """Cut the power of a writer `cuts` times, half on ext4 and half on XFS; return the counts by file system."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         make_image(base / "host.img", "xfs", HOST_MB)

@@ -1,7 +1,7 @@
-"""A store lives on a small disk: a steady writer, readers, kills, and the thread that cleans; time goes a thousand times as fast.
+"""A store on a small disk: a steady writer, readers, kills, and the cleaning thread; time runs a thousand times faster.
 
-Needs root and loop devices, as `real_cuts`. Held are the disk's use, which has to stay between the ratios, what is deleted, which
-the rules must not keep, and what was acknowledged and not deleted, which has to be there.
+Needs root and loop devices, as `real_cuts`. Checked are three things: the disk's use stays between the ratios, only
+files are deleted that the rules do not keep, and each acknowledged message that was not deleted is in the store.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DISK_MB = 96
 FILE_BYTES = 1 << 20
 HOUR_S = 3600 / FASTER
 RESERVED_HOURS = 1
-# Java's three levels. Between two rounds the writer goes on, and a round deletes four files before it looks again: the margin.
+# Java's three levels. The margin is for the bytes written between two rounds, each of which deletes four files.
 MOST_USED, FORCED, WARNING = 75, 85, 90
 MARGIN = 8
 LOOK_EVERY_S = 0.02
@@ -38,7 +38,11 @@ LONGEST = 20
 
 
 def config_of(how: str) -> dict[str, Any]:
-    """Return the settings: files go when their time is over (``time``), also when the disk is full (``disk``), or before."""
+    """Return the settings that select the trigger of deletions.
+
+    ``time``: files expire, and are deleted at any hour. ``disk``: expired files are deleted when the disk is full.
+    ``forced``: files do not expire, and are deleted when the disk is nearly full.
+    """
     return {
         **TINY,
         "mapped_file_size_commit_log": FILE_BYTES,
@@ -57,9 +61,9 @@ def config_of(how: str) -> dict[str, Any]:
 
 
 class Watch:
-    """Watches the disk beside the writer: its use, and the deleted files of the log.
+    """Watches the disk while the writer runs: its use, and the deleted files of the log.
 
-    A file's mtime is set back, so that it is a thousand times as old as it is.
+    It sets back the mtime of each file, so that the file looks a thousand times as old.
 
     Parameters
     ----------
@@ -72,7 +76,7 @@ class Watch:
         self._reserved_s = config["file_reserved_time"] * 3600
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        self._ages: dict[str, float] = {}  # since when a file that is not the newest is there
+        self._ages: dict[str, float] = {}  # since when a file is not the newest any more
         self.percents: list[int] = []
         self.deleted = self.early = 0
         self.problem: str | None = None
@@ -93,7 +97,7 @@ class Watch:
 
     def _look(self, now: float) -> None:
         names = sorted(os.listdir(self._folder))
-        whole = names[:-2]  # the next file may be there already
+        whole = names[:-2]  # the next file may already exist
         for name in whole:
             since = self._ages.setdefault(name, now)
             made = now - (now - since) * FASTER
@@ -106,7 +110,7 @@ class Watch:
             self.deleted += 1
             if age_s < self._reserved_s:
                 self.early += 1
-                if max(self.percents[-50:]) < FORCED:  # it is above that for less than a look
+                if max(self.percents[-50:]) < FORCED:  # it exceeds that for less than a check
                     self.problem = (
                         f"{name} went {age_s:.0f} s old, and the disk was not used by {FORCED} %"
                     )
@@ -117,7 +121,7 @@ class Watch:
             self.problem = f"{gone} is older than what was deleted"
 
     def check(self, *, full_from: int) -> None:
-        """Hold what was seen against the rules; `full_from`: how full the disk has been before it counts."""
+        """Check the observations against the rules; `full_from`: the use after which a low use counts as a fault."""
         hold(self.problem is None, self.problem)
         high = max(self.percents)
         hold(high <= WARNING + MARGIN, "the disk was used by", high, "%")
@@ -136,7 +140,7 @@ def lives(
 ) -> Counter[str]:
     """Run a store for some hours of its own time; return the counts of events.
 
-    On a busy machine it lives longer, up to `LONGEST` times, until `deletions` files of its log were deleted.
+    On a busy machine the run lasts longer, up to `LONGEST` times, until `deletions` files of its log were deleted.
 
     Raises
     ------

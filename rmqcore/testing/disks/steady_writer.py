@@ -1,4 +1,4 @@
-"""A program to be killed: it writes so many megabytes a second into a store with all its threads, and reads beside that."""
+"""A program to be killed: it writes at a steady rate into a store with all its threads, and reads at the same time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rmqcore.testing.killed_writer import look, say
 from rmqcore.testing.verdict import PromiseBrokenError, hold
 
 MESSAGES_A_SECOND = 1000
-PAD = "x" * 12_000  # a property of each message: twelve megabytes a second, few messages to check
+PAD = "x" * 12_000  # a property of each message: many bytes in few messages to check
 TOLD_AT_ONCE = 20
 TOPICS = 2
 HELD_S = 0.2
@@ -72,7 +72,7 @@ def _told(read: Any, store: MessageStore, recent: list[Acked], seed: int) -> Non
 
 
 def _query(store: MessageStore, recent: list[Acked], rng: random.Random) -> None:
-    """Query messages that were just put."""
+    """Query messages that were put just before."""
     while True:
         time.sleep(0.003)
         if recent:
@@ -80,7 +80,7 @@ def _query(store: MessageStore, recent: list[Acked], rng: random.Random) -> None
 
 
 def _consume(store: MessageStore, _recent: list[Acked], rng: random.Random) -> None:
-    """Follow the queues from their first message on, slower than the writer, and hold some answers for a while."""
+    """Follow the queues from their first message on, slower than the writer, and hold some results for a while."""
     at = dict.fromkeys(
         ((f"T{number}", queue_id) for number in range(TOPICS) for queue_id in (0, 1)), 0
     )
@@ -88,7 +88,7 @@ def _consume(store: MessageStore, _recent: list[Acked], rng: random.Random) -> N
         time.sleep(0.01)
         for (topic, queue_id), queue_offset in at.items():
             with store.get(topic, queue_id, queue_offset) as result:
-                # As in Java, messages whose file has gone since the queue was last cleaned are passed over.
+                # As in Java, messages whose file was deleted after the last cleaning of the queue are skipped.
                 begin = result.messages[0].queue_offset if len(result.messages) else queue_offset
                 hold(begin >= queue_offset, begin, "is served at", queue_offset)
                 for expected, view in enumerate(result.messages, begin):

@@ -70,7 +70,7 @@ static int below(const char *path) {
     return strncmp(path, root, strlen(root)) == 0;
 }
 
-/* The path of a descriptor; 0 when there is none. */
+/* Reads the path of a descriptor; returns 0 if it has none. */
 static int path_of(int fd, char path[4096]) {
     char link[64];
     const int saved = errno;
@@ -122,7 +122,7 @@ static struct {
     uint64_t ino;
 } maps[MAPS];
 
-/* Before a call: takes the mutex while something is recorded, so that no other call gets between it and its event. */
+/* Before a call: locks the mutex during a recording, so that no other call gets between this call and its event. */
 static int begin(int ours) {
     if (!ours || record_fd < 0) return 0;
     pthread_mutex_lock(&mutex);
@@ -236,7 +236,7 @@ static int sync_entry(const char *path, const struct stat *status, int type, str
     REAL(open);
     (void)status, (void)type, (void)place;
     const int fd = real(path, O_RDONLY);
-    if (fd < 0) return 0; /* deleted meanwhile */
+    if (fd < 0) return 0; /* the file has been deleted */
     record_sync_of(fd, all_number);
     close(fd);
     return 0;

@@ -7,9 +7,9 @@
  *   R  a name changed (inode: folder, place: folder of the new name)
  *   F  a sync of a file begins, D of a folder (bytes: its names), M of a range of a file; E ends well (place: its number)
  *
- * Stores into a mapping are no calls. Before each event all mapped files are compared with what was seen of them last, and each page
- * that differs becomes an event of its own; a file is compared as a whole when its sync begins. So nothing that a sync makes
- * durable is missing in the record, whatever call wrote it.
+ * Stores into a mapping are not calls. Before each event all mapped files are compared with their last known contents,
+ * and each page that differs becomes an event of its own; when its sync begins, a file is compared as a whole. So the
+ * record has all bytes that a sync makes durable, whichever call wrote them.
  */
 #define _GNU_SOURCE
 #include "record.h"

@@ -1,4 +1,4 @@
-"""Requests that a broker hands on to consumers: 307, 309 CONSUME_MESSAGE_DIRECTLY, 223 about how far each is.
+"""Requests that a broker passes on to consumers: 307, 309 CONSUME_MESSAGE_DIRECTLY, 223 about their offsets.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor#callConsumer, #consumeMessageDirectly, Broker2Client#getConsumeStatus.
 """
@@ -26,7 +26,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 
 
 def _get_consumer_running_info(call: Call) -> RemotingCommand | None:
-    """Ask a consumer what it does, and hand on what it says."""
+    """Ask a consumer for its running info, and pass on its answer."""
     return _relay(call, dict(call.request.ext_fields), call.request.body)
 
 
@@ -85,7 +85,7 @@ def _relay(call: Call, ext_fields: dict[str, str], body: bytes) -> RemotingComma
 
 
 def _get_consumer_status(call: Call) -> RemotingCommand | None:
-    """Ask all members of a group, or the one that the request names, how far they are in each queue of a topic.
+    """Ask all members of a group, or the one that the request names, for their offsets in the queues of a topic.
 
     A member that does not answer in time is left out, as in Java.
     """
@@ -106,7 +106,7 @@ def _get_consumer_status(call: Call) -> RemotingCommand | None:
 
 
 class _Status:
-    """The answers of the members that were asked; when the last has come the request is answered."""
+    """The answers of the members that were asked; the last answer completes the response."""
 
     def __init__(self, call: Call, many: int) -> None:
         self._call = call

@@ -43,7 +43,7 @@ def _update_broker_config(call: Call) -> RemotingCommand:
 
     Notes
     -----
-    Java refuses a few keys, passes over those that it does not know, and writes all others into its ``broker.conf``.
+    Java refuses a few keys, ignores unknown ones, and writes all others into its ``broker.conf``.
     """
     broker = call.broker
     if len(call.request.body) > MOST_BYTES:

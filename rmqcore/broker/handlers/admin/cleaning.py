@@ -21,7 +21,7 @@ def _clean_expired_consume_queue(call: Call) -> RemotingCommand | None:
 
     Notes
     -----
-    CLEAN_UNUSED_TOPIC is the same here: Java deletes with it the queues of topics that it does not know, messages or not.
+    CLEAN_UNUSED_TOPIC does the same here; Java deletes the queues of unknown topics, even with messages.
     """
     store = call.broker.store
 
@@ -34,7 +34,7 @@ def _clean_expired_consume_queue(call: Call) -> RemotingCommand | None:
 
 
 def _delete_expired_commit_log(call: Call) -> RemotingCommand:
-    """Let the next rounds of cleaning delete expired files whatever the hour is.
+    """Let the next rounds of cleaning delete expired files at any hour.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#deleteExpiredCommitLog.
     """

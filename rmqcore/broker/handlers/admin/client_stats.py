@@ -1,4 +1,4 @@
-"""Requests about clients: who is connected.
+"""Requests for the connected clients.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor.
 """

@@ -1,4 +1,4 @@
-"""The request to let one group begin where another one is.
+"""The request that copies one group's offsets to another group.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor#cloneGroupOffset.
 """
@@ -19,8 +19,8 @@ def _clone_group_offset(call: Call) -> RemotingCommand | None:
 
     Notes
     -----
-    A topic that the broker lacks is left out, and so is one that the group's members do not want, unless the request says
-    that they are offline. Java copies nothing where the request names no topic; here all topics are meant.
+    A topic that the broker lacks is left out, and so is one that the group's members do not subscribe to, unless the
+    request says that they are offline. A request without a topic copies all topics; in Java it copies none.
     """
     fields, broker = call.fields, call.broker
     source, target = fields.text("srcGroup"), fields.text("destGroup")

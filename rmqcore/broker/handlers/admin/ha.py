@@ -25,8 +25,8 @@ def _exchange_ha_info(call: Call) -> RemotingCommand:
 
     Notes
     -----
-    Java's slave follows the master that such a request names, whoever sends it; this one does not: its master comes from its
-    configuration or its name servers.
+    A Java slave follows the master that this request names, from any sender. This broker ignores the name: its master
+    comes from its configuration or its name servers.
     """
     broker = call.broker
     if broker.store.config.is_slave or "masterHaAddress" in call.fields:
@@ -97,7 +97,7 @@ def _connection_info(one: SlaveInfo, end: int) -> dict[str, object]:
 
 
 def replication_info(broker: Broker) -> dict[str, str]:
-    """Return role, master and slaves, as runtime info shows them."""
+    """Return role, master and slaves for the broker's runtime info."""
     found = {"brokerRole": broker.store.config.broker_role}
     if broker.store.config.is_slave:
         master = broker.replication.master() or MasterInfo()
@@ -120,7 +120,7 @@ def replication_info(broker: Broker) -> dict[str, str]:
 
 
 def _plain(broker: Broker, slaves: list[SlaveInfo]) -> dict[str, object]:
-    """Return the same as numbers, for `rmqcore.client.peer_status`."""
+    """Return the state of replication as numbers, for `rmqcore.client.peer_status`."""
     master = broker.replication.master() or MasterInfo() if broker.store.config.is_slave else None
     return {
         "role": broker.store.config.broker_role,

@@ -1,6 +1,6 @@
-"""Requests about how far queues reach, and how far groups have read them.
+"""Requests about the offsets of queues, and those of groups in them.
 
-What the broker knows is taken in the loop's thread; queues and log are read in another.
+The broker's own state is copied in the loop's thread; another thread reads queues and log.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor.
 """
@@ -140,14 +140,14 @@ def _time_span(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a broker knows of how far a group has read a topic: by queue the offsets that are committed and pulled."""
+    """A group's offsets in a topic: by queue the committed and the pulled one."""
 
     offsets: Mapping[MessageQueue, tuple[int, int]]
     tps: float
     ordered: bool
 
     def stats(self, store: MessageStore) -> ConsumeStats:
-        """Compare it with the queues."""
+        """Compare the offsets with the queues."""
         return ConsumeStats(
             {queue: _wrapper(store, queue, *read) for queue, read in self.offsets.items()}, self.tps
         )
@@ -180,7 +180,7 @@ def _read(broker: Broker, group: str, topic_name: str, *, by_write: bool) -> _Re
 
 
 def _reads(broker: Broker, group: str, topic: str) -> bool:
-    """Return True if a group wants a topic; of one that says nothing of what it wants, all count."""
+    """Return True if a group subscribes to a topic, or has no known subscription."""
     info = broker.consumers.group(group)
     return info is None or not info.subscriptions or topic in info.subscriptions
 

@@ -1,4 +1,4 @@
-"""The request to let a group read a topic again from a time on, or skip what it has not read.
+"""The request that moves a group's offsets in a topic to a time: back to read again, or forward to skip messages.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor#resetOffset, #resetOffsetInner, Broker2Client#resetOffset.
 """
@@ -24,12 +24,12 @@ NO_OFFSET = -1
 
 
 def _reset_offset(call: Call) -> RemotingCommand | None:
-    """Set the offsets of a group, and let its members go on from there.
+    """Set the offsets of a group, and let its members continue from there.
 
     Notes
     -----
-    Members are told with RESET_CONSUMER_CLIENT_OFFSET, as in Java without ``useServerSideResetOffset``; with it, Java moves the
-    next pull of each queue instead. The offsets are committed in any case, so a group without members may be reset as well.
+    Members receive RESET_CONSUMER_CLIENT_OFFSET, as in Java without ``useServerSideResetOffset``; with it, Java moves
+    the next pull of each queue instead. The offsets are committed in any case, also for a group without members.
     """
     fields = call.fields
     name, group = fields.text("topic"), fields.text("group")
@@ -75,7 +75,7 @@ def _offset_at(store: MessageStore, queue: MessageQueue, timestamp_ms: int) -> i
 
 
 def _found(call: Call, group: str, done: Future[dict[MessageQueue, int]]) -> None:
-    """Commit the offsets and tell the members, in the loop's thread."""
+    """Commit the offsets and notify the members, in the loop's thread."""
     error = done.exception()
     if isinstance(error, StoreError | OSError | ValueError):
         call.answer(call.respond(ResponseCode.SYSTEM_ERROR, str(error)))

@@ -1,4 +1,4 @@
-"""Requests about how a broker does: what ``mqadmin clusterList`` and ``brokerStatus`` show.
+"""The request for a broker's state, which ``mqadmin clusterList`` and ``brokerStatus`` show.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor#prepareRuntimeInfo, StoreStatsService#getRuntimeInfo,
 DefaultMessageStore#getRuntimeInfo.
@@ -56,7 +56,8 @@ def _get_broker_runtime_info(call: Call) -> RemotingCommand | None:
     -----
     The broker has no pools of threads: their queues are shown empty, with a capacity of 0. ``brokerVersion`` and
     ``getTransferedTps`` are names of brokers before 5.0, which the released rocketmq-exporter needs. Java does not have
-    ``brokerName``, ``brokerClusterName``, ``brokerId``, ``storeState`` and ``storeStateReason``, which ``rmqcore ping`` shows.
+    ``brokerName``, ``brokerClusterName``, ``brokerId``, ``storeState`` and ``storeStateReason``, which ``rmqcore ping``
+    shows.
     """
     broker = call.broker
     known = {**_NOT_MEASURED, **_counted(broker.stats, broker.now_ms()), **_pools()}
@@ -86,7 +87,7 @@ def _identity(broker: Broker) -> dict[str, str]:
 
 
 def _store_state(broker: Broker) -> tuple[str, str]:
-    """Return whether the store takes messages, and why not: ``ok``, ``full``, ``refusing`` or ``failed``."""
+    """Return the store's state, ``ok``, ``full``, ``refusing`` or ``failed``, and the reason."""
     refusal = broker.store.refusal
     if broker.store.failed:
         return "failed", str(refusal)
@@ -150,7 +151,7 @@ def _pools() -> dict[str, str]:
 
 
 def _store_info(broker: Broker) -> dict[str, str]:
-    """What disks and log say."""
+    """Return the numbers of disks and log."""
     store = broker.store
     paths = store.paths
     ratios = {str(folder): used_percent(folder) / 100 for folder in paths.new_file_folders}
@@ -172,7 +173,7 @@ def _store_info(broker: Broker) -> dict[str, str]:
 
 
 def _schedule_info(store: MessageStore, delayed: Mapping[int, int]) -> dict[str, str]:
-    """By delay level the next message that is delivered, and where the queue ends."""
+    """Return by delay level the offset of the next message to deliver, and the end of the queue."""
     return {
         f"scheduleMessageOffset_{level}": (
             f"{queue_offset},{store.max_offset(SCHEDULE_TOPIC, level - 1)}"
@@ -182,7 +183,7 @@ def _schedule_info(store: MessageStore, delayed: Mapping[int, int]) -> dict[str,
 
 
 def _bytes_text(many: int) -> str:
-    """Bytes as people read them.
+    """Return a number of bytes in a unit for people.
 
     Source: RocketMQ 5.5.0 MixAll#humanReadableByteCount.
     """

@@ -1,4 +1,4 @@
-"""Requests for tables that a broker has: offsets, statistics, who consumes a topic, system topics.
+"""Requests for tables of a broker: offsets, statistics, the consumers of a topic, system topics.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor.
 """
@@ -35,7 +35,7 @@ def _query_topic_consume_by_who(call: Call) -> RemotingCommand:
 
 
 def _query_topics_by_consumer(call: Call) -> RemotingCommand:
-    """Return the topics of which a group has committed offsets.
+    """Return the topics in which a group has committed offsets.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#queryTopicsByConsumer.
     """
@@ -58,7 +58,7 @@ def _query_subscription_by_consumer(call: Call) -> RemotingCommand:
 
 
 def _get_cold_data_flow_ctr_info(call: Call) -> RemotingCommand:
-    """Return which groups read messages from disk: none is counted, and no group is held back.
+    """Return the groups that read messages from disk: an empty table, because the broker neither counts nor slows them.
 
     Source: RocketMQ 5.5.0 ColdDataCgCtrService#getColdDataFlowCtrInfo; the thresholds are Java's defaults.
     """

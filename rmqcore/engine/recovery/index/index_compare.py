@@ -252,7 +252,7 @@ class IndexCompare:
             self.damage = IndexDamage(number, f"index/{self._files[number].name}: {what}")
 
     def finish(self, looked_up_to: int = MAX_OFFSET) -> IndexDamage | None:
-        """Return the damage found; entries that no record matched point where there is no record.
+        """Return the damage found; entries that no record matched point at a place without a record.
 
         Parameters
         ----------
