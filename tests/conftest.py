@@ -261,8 +261,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("outside")
         if is_sanitized(item):
             item.add_marker("sanitized")
-        if _names(str(item.path), "import dose"):
-            item.add_marker("dosed")
         if item.path.is_relative_to(ROOT / "tests" / "interop"):
             item.add_marker(pytest.mark.needs("javac", "mvn"))
     if not hasattr(config, "workerinput"):

@@ -76,6 +76,7 @@ def told(python: Path, ways: list[str], store: Path, tmp_path: Path) -> dict[str
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lacks", "ways"), [("planner", ["load"]), ("worker", ["read", "job", "udf", "write"])]
 )
