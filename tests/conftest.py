@@ -11,8 +11,10 @@ import os
 import random
 import shutil
 import signal
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,6 +44,22 @@ settings.load_profile(LEVEL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
+MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
+"""Where the folders of tests lie if it has this room: the tests sync some ten thousand files, and a disk takes milliseconds
+for each. The night uses the disk, and so do tests that are about it: `disk_path`."""
+
+
+def memory_serves(folder: str = MEMORY) -> bool:
+    """Say whether tests may have their folders in memory: with room for their stores, and for programs that they compile."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize >= MEMORY_BYTES and not found.f_flag & os.ST_NOEXEC
+
+
+if LEVEL != "night" and sys.platform == "linux" and memory_serves():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 os.environ.setdefault("SPARK_CONF_DIR", str(ROOT / "tests" / "support" / "spark" / "conf"))
 OUTSIDE = ("faults", "interop", "stateful")
 """Of these folders `make test` runs what is marked `smoke`; of tests/spark, too, if a test needs the session or takes
@@ -115,6 +133,13 @@ def store_copy(golden: Path, tmp_path: Path) -> StoreCopy:
         return target
 
     return copy
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """Return an empty folder on the disk, for tests of the system's cache and of what it writes back."""
+    with tempfile.TemporaryDirectory(prefix="rmqcore-") as name:
+        yield Path(name)
 
 
 class Rand(random.Random):
@@ -236,8 +261,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("outside")
         if is_sanitized(item):
             item.add_marker("sanitized")
-        if _names(str(item.path), "import dose"):
-            item.add_marker("dosed")
         if item.path.is_relative_to(ROOT / "tests" / "interop"):
             item.add_marker(pytest.mark.needs("javac", "mvn"))
     if not hasattr(config, "workerinput"):

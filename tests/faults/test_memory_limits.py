@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.cli.peak_memory import RUN, peak_kib
+from support.doses import dose
 
 from rmqcore import codec
 from rmqcore._native.format.layout import (
@@ -237,7 +238,8 @@ log_pass.TOPIC_ROOM = rebuild.TOPIC_ROOM = 1 << 15
 rebuild.sync_tree = lambda folder: None
 from rmqcore.cli import main
 """
-FEW_QUEUES, MORE_QUEUES = 2_000, 10_000
+FEW_QUEUES = 2_000
+MORE_QUEUES = dose("RMQCORE_MORE_QUEUES", test=5_000, verify=10_000, night=10_000)
 MOST_A_QUEUE = 0.25
 """KiB; it was 0.6 to 1.8."""
 

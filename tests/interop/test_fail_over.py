@@ -21,7 +21,7 @@ SETTINGS = {"mappedFileSizeCommitLog": 16 << 20, "flushConsumerOffsetInterval": 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-@pytest.mark.parametrize("promoted", ["ours", "java"])
+@pytest.mark.parametrize("promoted", ["ours", pytest.param("java", marks=pytest.mark.long)])
 def test_a_slave_becomes_the_master(
     tmp_path: Path, rng: random.Random, promoted: str, number: int
 ) -> None:

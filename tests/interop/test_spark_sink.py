@@ -87,6 +87,7 @@ def as_written(message: rmqcore.MessageView) -> tuple[object, ...]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_topic_goes_to_a_new_broker(java: JavaProcess, tmp_path: Path) -> None:
     """The example: a topic's export becomes the store of a broker that has never seen it."""
     count = 200

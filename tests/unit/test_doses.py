@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -72,6 +73,23 @@ def test_no_test_has_a_number_of_its_own() -> None:
     assert LEVEL in LEVELS
     assert examples(1).max_examples == settings().max_examples
     assert dose("RMQCORE_NOT_SET", test=7, verify=7, night=7) == 7
+
+
+def test_ci_leaves_out_the_long_tests_alone() -> None:
+    """Whatever its other marks are, a test that is not `long` is in `make test`, under the sanitizers, or in CI's rest."""
+    makefile, ci, sanitize = (
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in ("Makefile", ".ci/run", "scripts/sanitize.sh")
+    )
+    chosen = re.findall(r"-m '([a-z ()]+)' tests\)", makefile) + re.findall(r"-m '([a-z ()]+)'", ci)
+    assert len(chosen) == 2
+    chosen += re.findall(r"-m (\w+) -n", sanitize)
+    names = sorted(set(re.findall(r"\w+", " ".join(chosen))) - {"and", "or", "not"})
+    assert names == ["long", "outside", "sanitized", "smoke"]
+    for marks in itertools.product([False, True], repeat=len(names)):
+        found = dict(zip(names, marks, strict=True))
+        is_run = any(eval(words, {}, found) for words in chosen)
+        assert is_run or found["long"], found
 
 
 def test_programs_that_are_missing_have_one_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from rmqcore.testing.served_broker import ServedBroker
 BLOCKS = fenced_blocks("README.md")
 
 NOT_RUN = {
-    "make demo": "builds an environment and runs half a minute: a stage of its own in .ci/run",
+    "make demo": "builds an environment and runs half a minute: tests/spark/session/test_demo.py runs the program",
     "make test": "is what runs this test",
     "pip install '.[all]'": "fetches 600 MB from PyPI: scripts/check_wheel.sh installs the wheel with each extra",
 }

@@ -243,7 +243,7 @@ def _kill_before(number: int) -> None:
         setattr(os, name, dying(getattr(os, name)))
 
 
-@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("replaces", [False, pytest.param(True, marks=pytest.mark.large)])
 def test_killed_at_any_point(tmp_path: Path, replaces: bool) -> None:
     """A kill at any step leaves no half part and ``_SUCCESS`` only beside whole parts; the next run gives the same bytes."""
     new = {"N/0/00": b"new", "T/0/00": b"changed"}

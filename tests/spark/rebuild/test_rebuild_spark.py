@@ -127,6 +127,7 @@ rmqcore.spark.rebuild_consume_queues(spark, store, out)
 """
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_while_tasks_write(
     spark: SparkSession, golden: Path, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def expected(python: Path, lacking: str) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_session_whose_workers_lack_packages_is_refused(
     bare: Path, golden: Path, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_session_whose_workers_lack_packages_is_refused(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_task_on_a_node_without_rmqcore_says_so(bare: Path, golden: Path, tmp_path: Path) -> None:
     """The driver's node, where reads are planned, has rmqcore, and so has the node that was looked at; this one lacks it."""
     packages = Path(pytest.__file__).parents[1]

@@ -19,6 +19,7 @@ ARCHIVE = Path("tests") / "conformance" / "golden.tar.xz"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_is_whole_and_quiet(tmp_path: Path) -> None:
     """Six lines of Spark's log stood in it, and in a pipe an export was a line of JSON as long as a paragraph."""
     (tmp_path / "examples").mkdir()

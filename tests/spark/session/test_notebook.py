@@ -69,6 +69,7 @@ def check_plots(notebook: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_cell_runs_and_shows_what_the_file_has(tmp_path: Path) -> None:
     """Times and random numbers are the same in every run: what differs is a change that `scripts/notebook.py` has to follow."""
     script = script_module()

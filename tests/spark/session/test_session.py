@@ -148,6 +148,7 @@ print("told " + json.dumps({name: spark.conf.get(name) for name in names}))
 """
 
 
+@pytest.mark.slow
 def test_what_spark_submit_was_given_stays(tmp_path: Path) -> None:
     """`spark-submit --conf spark.sql.session.timeZone=...` was overridden without a word, and dates shifted."""
     import pyspark

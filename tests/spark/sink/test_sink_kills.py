@@ -120,6 +120,7 @@ def put(store: Path, first: int, count: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_row_is_lost_or_twice(tmp_path: Path) -> None:
     seed = int(os.environ.get("RMQCORE_SEED", "4"))
     rng = random.Random(seed)

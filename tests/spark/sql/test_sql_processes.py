@@ -17,6 +17,7 @@ from support.spark.spark_rows import store_of
 from rmqcore.spark.runtime.java import set_java_home
 
 pytest.importorskip("pyspark.sql.datasource")
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 PROGRAMS = ROOT / "tests" / "support" / "spark"
 DEFAULTS = """
 spark.ui.enabled false
@@ -62,7 +63,6 @@ def run(program: str, folder: Path, *arguments: Path, **environment: str) -> dic
     return dict(json.loads(done.stdout[done.stdout.index("told ") + 5 :]))
 
 
-@pytest.mark.slow
 def test_spark_connect(golden: Path, tmp_path: Path) -> None:
     """The page said that it was not tried; `session()` failed where SPARK_REMOTE is set, since it also named a master."""
     pytest.importorskip("grpc_status")
@@ -87,7 +87,6 @@ def test_spark_connect(golden: Path, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.slow
 def test_a_cluster_of_processes_finds_the_source_by_itself(golden: Path, tmp_path: Path) -> None:
     path = os.pathsep.join([installed(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     store, home = store_of(golden, "basic"), spark_home(tmp_path)

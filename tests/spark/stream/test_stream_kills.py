@@ -105,6 +105,7 @@ def gate() -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_nothing_is_lost_or_repeated(tmp_path: Path, gate: Gate) -> None:
     root = tmp_path / "store"
     writer = Writer(root)

@@ -42,9 +42,9 @@ def refuse() -> Never:
     raise RuntimeError("refused")
 
 
-def test_zeros_never_meet_a_message(tmp_path: Path) -> None:
+def test_zeros_never_meet_a_message(disk_path: Path) -> None:
     """Three threads make room, each for all of the file, while a fourth puts into what is there."""
-    file = new_file(tmp_path / "file", content=os.urandom(FILE_SIZE))
+    file = new_file(disk_path / "file", content=os.urandom(FILE_SIZE))
     appender = new_appender()
     appender.set_file(file, 0, 0)
     message = Message("Topic", bytes(range(256)) * 4, 1, "TagA", "key")
@@ -66,9 +66,9 @@ def test_zeros_never_meet_a_message(tmp_path: Path) -> None:
     assert room_end(appender, file) == FILE_SIZE
 
 
-def test_room_grows_to_the_byte_and_what_lay_there_is_gone(tmp_path: Path) -> None:
+def test_room_grows_to_the_byte_and_what_lay_there_is_gone(disk_path: Path) -> None:
     content = os.urandom(FILE_SIZE)
-    file = new_file(tmp_path / "file", content=content)
+    file = new_file(disk_path / "file", content=content)
     appender = new_appender()
     appender.set_file(file, 5000, 5000)
     fill(appender, file, 5001, urgent=False)
@@ -80,12 +80,12 @@ def test_room_grows_to_the_byte_and_what_lay_there_is_gone(tmp_path: Path) -> No
     assert found[:5000] == content[:5000]
     assert not any(found[5000 : PIECE + 17])
     assert found[PIECE + 17 :] == content[PIECE + 17 :]
-    assert (tmp_path / "file").read_bytes() == found
+    assert (disk_path / "file").read_bytes() == found
 
 
-def test_only_the_current_and_the_next_file_are_filled(tmp_path: Path) -> None:
+def test_only_the_current_and_the_next_file_are_filled(disk_path: Path) -> None:
     content = b"x" * FILE_SIZE
-    files = [new_file(tmp_path / str(number), number * FILE_SIZE, content) for number in range(3)]
+    files = [new_file(disk_path / str(number), number * FILE_SIZE, content) for number in range(3)]
     appender = new_appender()
     for file in files:
         fill(appender, file, file.file_from_offset + PIECE, urgent=False)
@@ -107,9 +107,9 @@ def test_only_the_current_and_the_next_file_are_filled(tmp_path: Path) -> None:
         fill(appender, files[1], 2 * FILE_SIZE + 1, urgent=False)
 
 
-def test_a_stopped_appender_gets_no_room(tmp_path: Path) -> None:
+def test_a_stopped_appender_gets_no_room(disk_path: Path) -> None:
     """The next store that opens the directory appends to this file: zeros of the one before would destroy what it puts."""
-    file = new_file(tmp_path / "file", content=b"x" * FILE_SIZE)
+    file = new_file(disk_path / "file", content=b"x" * FILE_SIZE)
     appender = new_appender()
     appender.set_file(file, 0, 0)
     filler = threading.Thread(target=lambda: fill(appender, file, FILE_SIZE, urgent=False))
@@ -123,21 +123,21 @@ def test_a_stopped_appender_gets_no_room(tmp_path: Path) -> None:
     fill(appender, file, FILE_SIZE, urgent=True)
 
 
-def test_a_file_that_was_cut_is_not_made_longer(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_is_not_made_longer(disk_path: Path) -> None:
     """Zeros behind the new end would give the file its size back, and the hole would look like part of the log."""
-    file = new_file(tmp_path / "file")
+    file = new_file(disk_path / "file")
     appender = new_appender()
     appender.set_file(file, 0, 0)
     fill(appender, file, PIECE, urgent=False)
-    os.truncate(tmp_path / "file", 100)
+    os.truncate(disk_path / "file", 100)
     with pytest.raises(LostPagesError, match="size is 100"):
         fill(appender, file, 2 * PIECE, urgent=False)
-    assert (tmp_path / "file").stat().st_size == 100
+    assert (disk_path / "file").stat().st_size == 100
     assert room_end(appender, file) == PIECE
 
 
-def test_a_forked_child_fills_nothing(tmp_path: Path) -> None:
-    file = new_file(tmp_path / "file", content=b"x" * FILE_SIZE)
+def test_a_forked_child_fills_nothing(disk_path: Path) -> None:
+    file = new_file(disk_path / "file", content=b"x" * FILE_SIZE)
     appender = new_appender()
     appender.set_file(file, 0, 0)
     appender.forbid(refuse)
@@ -160,18 +160,18 @@ def resident(path: Path) -> int:
     return found
 
 
-def test_a_flush_takes_what_it_wrote_out_of_the_page_table(tmp_path: Path) -> None:
+def test_a_flush_takes_what_it_wrote_out_of_the_page_table(disk_path: Path) -> None:
     """A write-back took each mapped page out alone and interrupted the writer's processor for it: 3.2 CPU seconds for 3 GiB."""
-    file = new_file(tmp_path / "file")
+    file = new_file(disk_path / "file")
     appender = new_appender()
     appender.set_file(file, 0, 0)
     fill(appender, file, FILE_SIZE, urgent=False)
     assert appender.put(Message("T", bytes(3 << 20), 0)).stored
     content = bytes(memoryview(file))
-    before = resident(tmp_path / "file")
+    before = resident(disk_path / "file")
     file.flush(0, appender.max_phy_offset, written_once=True)
-    after = resident(tmp_path / "file")
-    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, check=True)
+    after = resident(disk_path / "file")
+    kind = subprocess.run(["stat", "-f", "-c", "%T", disk_path], capture_output=True, check=True)
     in_memory = kind.stdout.strip() == b"tmpfs"
     assert before >= FILE_SIZE
     assert after == before if in_memory else after < before - (2 << 20)

@@ -30,14 +30,14 @@ CONFIG: dict[str, Any] = {
 
 
 @pytest.fixture
-def cold(tmp_path: Path) -> Iterator[MessageStore]:
-    with rmqcore.open(tmp_path, services=False, **CONFIG) as store:
+def cold(disk_path: Path) -> Iterator[MessageStore]:
+    with rmqcore.open(disk_path, services=False, **CONFIG) as store:
         for i in range(COUNT):
             tags = "rare" if i % 50 == 49 else "A"
             store.put(Message("t", bytes(8000), 0, tags=tags, keys=(f"k{i}",))).raise_for_status()
         assert store.wait_dispatched()
-    make_cold(tmp_path)
-    with rmqcore.open(tmp_path, services=False, **CONFIG) as store:
+    make_cold(disk_path)
+    with rmqcore.open(disk_path, services=False, **CONFIG) as store:
         yield store
 
 

@@ -162,7 +162,9 @@ def check_advice(root: Path, scratch: Path, report: DoctorReport) -> None:
         return
     before, step = best(root, scratch)
     result = follow(root, first)
-    after, _ = best(result, scratch)
+    after = len(fetched(result))
+    if after < before:
+        after, _ = best(result, scratch)
     names = [one.name for one in report.diagnoses]
     assert after >= before, (
         f"{first.name}: {first.command} keeps {after} of {before} ({step}); {names}"
