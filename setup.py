@@ -2,7 +2,9 @@
 
 Switches (environment): RMQCORE_SANITIZE=1 builds with ASan and UBSan, RMQCORE_DEBUG=1 without optimisation, with assertions
 and debug information, RMQCORE_COVERAGE=1 with line tracing, RMQCORE_FREETHREADING=1 declares that the extensions need no GIL
-(set where a free-threaded Python runs the tests). With SOURCE_DATE_EPOCH, two builds of one commit have the same bytes.
+(set where a free-threaded Python runs the tests), RMQCORE_IN_PLACE=1 compiles nothing: pip, for an editable
+install, would compile again what `build_ext --inplace` has made. With SOURCE_DATE_EPOCH, two builds of one commit have the
+same bytes.
 """
 
 import gzip
@@ -150,7 +152,9 @@ setup(
         "build_py": BuildPython,
         "sdist": SameSdist,
     },
-    libraries=[
+    libraries=[]
+    if switch("IN_PLACE")
+    else [
         (
             "rmqkernels",
             {
@@ -161,7 +165,9 @@ setup(
             },
         )
     ],
-    ext_modules=cythonize(  # type: ignore[no-untyped-call]
+    ext_modules=[]
+    if switch("IN_PLACE")
+    else cythonize(  # type: ignore[no-untyped-call]
         [
             Extension(
                 source.removeprefix("src/").removesuffix(".pyx").replace("/", "."),
