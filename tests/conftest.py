@@ -5,6 +5,7 @@ support/doses.py says how much a test tries: RMQCORE_DOSE chooses.
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import gc
 import os
@@ -20,7 +21,7 @@ from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.doses import LEVEL
+from support.doses import LEVEL, may_take_hours
 from support.stores.archives import unpack
 from support.tools import how_to_install, missing
 from xdist.scheduler import LoadFileScheduling
@@ -160,7 +161,12 @@ def rng() -> random.Random:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out a test whose programs are missing. In CI that is a failure: a skipped test looks like a passed one."""
+    """Leave out a test whose programs are missing. In CI that is a failure: a skipped test looks like a passed one.
+
+    Pytest ends a process whose test takes a quarter of an hour (`faulthandler_timeout`). A large dose may take longer.
+    """
+    if may_take_hours():
+        faulthandler.cancel_dump_traceback_later()
     needed = [name for mark in item.iter_markers("needs") for name in mark.args]
     lacking = missing(dict.fromkeys(needed))
     if not lacking:

@@ -12,6 +12,9 @@ LEVEL = os.environ.get("RMQCORE_DOSE", "test")
 if LEVEL not in LEVELS:
     raise ValueError(f"RMQCORE_DOSE is {LEVEL!r}, expected one of {', '.join(LEVELS)}")
 
+given: set[str] = set()
+"""Variables of the environment that set the number of a dose."""
+
 
 def dose(name: str, *, test: int, verify: int, night: int) -> int:
     """Return how much this run tries of something: rounds, kills, seconds, or the stride through what there is.
@@ -23,7 +26,14 @@ def dose(name: str, *, test: int, verify: int, night: int) -> int:
     test, verify, night
         The number for each level.
     """
+    if name in os.environ:
+        given.add(name)
     return int(os.environ.get(name, {"test": test, "verify": verify, "night": night}[LEVEL]))
+
+
+def may_take_hours() -> bool:
+    """Return whether doses of this run are the night's, or chosen by hand: no test of it is stopped for its time."""
+    return LEVEL == "night" or bool(given)
 
 
 def examples(share: float) -> settings:

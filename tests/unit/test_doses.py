@@ -55,6 +55,39 @@ def test_a_variable_goes_before_the_level() -> None:
     assert said.splitlines()[1] == "17"
 
 
+SLEEPER = """
+from support.doses import dose
+from support.eventually import eventually
+import time
+END = time.monotonic() + dose("RMQCORE_SOMETHING", test=2, verify=2, night=2)
+def test_long() -> None:
+    eventually(lambda: time.monotonic() > END, within_s=60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_stopped"),
+    [({}, True), ({"RMQCORE_SOMETHING": "2"}, False), ({"RMQCORE_DOSE": "night"}, False)],
+)
+def test_a_large_dose_is_not_stopped_for_its_time(
+    tmp_path: Path, variables: dict[str, str], is_stopped: bool
+) -> None:
+    """Half an hour of faults at a broker ended after 15 minutes, with the stacks of its threads, and no night noticed."""
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "test_sleeper.py").write_text(SLEEPER)
+    path = os.pathsep.join([str(ROOT / "tests"), str(ROOT), *filter(None, sys.path)])
+    words = ["-o", "faulthandler_timeout=0.5", "-o", "faulthandler_exit_on_timeout=true"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, tmp_path],
+        env={**os.environ, "PYTHONPATH": path, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert ("Timeout" in done.stderr, done.returncode != 0) == (is_stopped, is_stopped)
+
+
 def test_an_unknown_level_is_named() -> None:
     assert "RMQCORE_DOSE is 'ci', expected one of test, verify, night" in shown(
         PROFILE, RMQCORE_DOSE="ci"
