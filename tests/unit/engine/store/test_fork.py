@@ -111,6 +111,7 @@ ANSWERED: dict[str, Callable[[MessageStore], object]] = {
     "note_error": lambda store: store.note_error("child", ValueError("its own")),
     "failed": lambda store: store.failed,
     "background_errors": lambda store: store.background_errors,
+    "take_clean_reports": lambda store: store.take_clean_reports(),
     "refusal": lambda store: store.refusal,
     "raise_if_failed": lambda store: store.raise_if_failed(),
     "attach": lambda store: store.attach,

@@ -504,11 +504,9 @@ def test_bad_sectors_are_zeros_and_are_told(
     assert data[4096:8192] == bytes(4096) and data[8192:] == tree(root)[f"commitlog/{0:020}"][8192:]
 
 
-def test_what_was_cached_stays_and_what_was_not_goes(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_what_was_cached_stays_and_what_was_not_goes(disk_path: Path) -> None:
     """Reading leaves the page cache as it was; asked with RWF_NOWAIT, which takes only what is there."""
-    path = tmp_path_factory.mktemp("disk") / "file"
+    path = disk_path / "file"
     path.write_bytes(os.urandom(1 << 20))
     fd = os.open(path, os.O_RDWR)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
