@@ -260,7 +260,7 @@ class AsyncProducer:
         Parameters
         ----------
         timeout : float
-            Seconds for the whole call, of which brokers have at most one to answer. The connections are closed in any
+            Seconds for the whole call; brokers have at most one of them to answer. The connections are closed in any
             case.
         """
         await self._instance.close([{"producerGroup": self._group}], timeout)

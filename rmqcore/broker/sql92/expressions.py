@@ -1,4 +1,4 @@
-"""The parts of a filter expression, each of which evaluates a message's properties.
+"""The parts of a filter expression; each part evaluates a message's properties.
 
 Null is the third truth value. Values that cannot be compared raise `ValueError`, as Java throws: the broker does not
 deliver the message.

@@ -21,7 +21,7 @@ from rmqcore.disk.read_range import read_range
 CHECK_BYTES = 4 * 1024 * 1024
 MAX_FINDINGS = 1_000
 MOST_SLOTS = 1 << 25
-"""Slots of which the check of a file keeps the newest entry, in 128 MiB; Java makes 5 million."""
+"""Most slots of a file whose newest entries the check keeps, in 128 MiB; Java's files have 5 million slots."""
 
 
 @dataclass(frozen=True, slots=True)

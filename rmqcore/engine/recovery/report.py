@@ -74,7 +74,7 @@ class RecoveryReport(Report):
     index : IndexReport
         Findings in ``index/``, and the messages to index again.
     unread : UnreadRecords or None
-        Records of the scan that the release of ``for_version`` cannot read; None if there are none.
+        Records of the scan that the release of ``for_version`` cannot read; None if it can read all of them.
     """
 
     clean_exit: bool

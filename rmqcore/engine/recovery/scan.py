@@ -83,7 +83,7 @@ class ScannedLog:
         Start and store time of the last record; -1 without records.
     records, record_bytes : int
     unread : UnreadRecords or None
-        Records that the release of ``for_version`` cannot read; None if there are none.
+        Records that the release of ``for_version`` cannot read; None if it can read all of them.
     """
 
     start_phy_offset: int

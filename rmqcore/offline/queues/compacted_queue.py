@@ -90,20 +90,21 @@ class SparseQueue(BatchQueue):
         return self.first_bases[0] if self.batch_files else -1
 
     def count(
-        self, below: int = MAX_OFFSET, since_ms: int | None = None, until_ms: int | None = None
-    ) -> int:
-        """Count the messages before a queue offset, stored in a time range; all of them by default."""
-        total = 0
+        self, below: int, since_ms: int | None = None, until_ms: int | None = None
+    ) -> tuple[int, int]:
+        """Return the number of messages stored in a time range, and the number of those before a queue offset."""
+        total = before = 0
         for file in self.batch_files:
             for begin in range(0, file.count, AT_ONCE):
                 entries = file.read(begin, min(AT_ONCE, file.count - begin))
-                counted = sound_entries(entries) & (entries["base_offset"] < below)
+                counted = sound_entries(entries)
                 if since_ms is not None:
                     counted &= entries["store_ms"] >= since_ms
                 if until_ms is not None:
                     counted &= entries["store_ms"] < until_ms
                 total += int(np.count_nonzero(counted))
-        return total
+                before += int(np.count_nonzero(counted & (entries["base_offset"] < below)))
+        return total, before
 
 
 class _Last(NamedTuple):

@@ -107,9 +107,10 @@ def _count(
             log_min = files[0].file_from_offset if files else MAX_OFFSET
         one = found.setdefault(queue.topic, CompactedTopic(queue.topic))
         one.queues += 1
-        one.messages += queue.entries.count(since_ms=since_ms, until_ms=until_ms)
         below = _first_in_log(paths, queue.topic, queue.queue_id, log_min)
-        one.only_here += queue.entries.count(below, since_ms, until_ms)
+        messages, only_here = queue.entries.count(below, since_ms, until_ms)
+        one.messages += messages
+        one.only_here += only_here
 
 
 def _first_in_log(paths: StorePaths, topic: str, queue_id: int, log_min: int) -> int:
